@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -21,12 +20,10 @@
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
 #include "common/text/text_file.h"
-#include "compute/gateway/auto_sweeper.h"
+#include "compute/gateway/attended_store.h"
 #include "compute/gateway/gateway.h"
 #include "compute/gateway/hangups.h"
 #include "compute/gateway/option_checks.h"
-#include "compute/metrics/store_state.h"
-#include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
 
 DEFINE_string(
@@ -205,53 +202,6 @@ Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
                              {"gossamer-compute", "compute server"}, OwnBuild());
 }
 
-// Nothing with --sweep_after_s=0.
-Result<std::unique_ptr<AutoSweeper>> StartSweeper(Store& store) {
-  if (FLAGS_sweep_after_s == 0) return std::unique_ptr<AutoSweeper>();
-  return AutoSweeper::Start(store, std::chrono::seconds(FLAGS_sweep_after_s));
-}
-
-// A store, and what looks after it.
-struct AttendedStore {
-  std::unique_ptr<Store> store;
-  std::unique_ptr<AutoSweeper> sweeper = {};  // may be null
-  std::unique_ptr<StoreWatch> watch = {};
-};
-
-Status Attend(AttendedStore& attended) {
-  BOOST_OUTCOME_TRY(sweeper, StartSweeper(*attended.store));
-  attended.sweeper = std::move(sweeper);
-  BOOST_OUTCOME_TRY(watch,
-                    StoreWatch::Start(*attended.store, "this compute server opens that one"));
-  attended.watch = std::move(watch);
-  return Ok();
-}
-
-ProgramAdmin::Served ServedBy(const AttendedStore& attended, const Gateway& gateway) {
-  const Store& store = *attended.store;
-  StoreWatch& watch = *attended.watch;
-  const AutoSweeper* const sweeper = attended.sweeper.get();
-  return {.families =
-              [metrics = gateway.metrics(), sweeper] {
-                std::vector<prometheus::MetricFamily> all = metrics->Collect();
-                Families more;
-                if (sweeper != nullptr) sweeper->AddTo(more);
-                for (prometheus::MetricFamily& family : more.Take()) {
-                  all.push_back(std::move(family));
-                }
-                return all;
-              },
-          .state =
-              [&store, metrics = gateway.metrics(), &watch, sweeper] {
-                nlohmann::ordered_json state = watch.State();
-                state.update(metrics->State());
-                state["hot_leaves"] = HotLeavesState(store);
-                if (sweeper != nullptr) state["sweeps"] = sweeper->State();
-                return state;
-              },
-          .readiness = [&watch] { return watch.Readiness(); }};
-}
-
 // "redis 127.0.0.1:7400, tls 127.0.0.1:7443"
 std::string AddressesOf(const Gateway& gateway) {
   std::string text;
@@ -292,7 +242,7 @@ Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* a
   if (!store && may_come(store.error())) return Ok();
   if (!store) return store.error();
   AttendedStore next{std::move(store.value())};
-  BOOST_OUTCOME_TRYV(Attend(next));
+  BOOST_OUTCOME_TRYV(Attend(next, std::chrono::seconds(FLAGS_sweep_after_s)));
   const Status used = gateway.Use(*next.store);
   if (!used) return may_come(used.error()) ? Ok() : used;
   if (admin != nullptr) admin->Serve(ServedBy(next, gateway));
@@ -326,7 +276,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   AttendedStore attended{std::move(store.value())};
   const auto gateway = Gateway::Start(options, *attended.store);
   if (!gateway) return Failure(kProgram, gateway.error().message);
-  const Status is_attended = Attend(attended);
+  const Status is_attended = Attend(attended, std::chrono::seconds(FLAGS_sweep_after_s));
   if (!is_attended) return Failure(kProgram, is_attended.error().message);
   if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value()));
   const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
