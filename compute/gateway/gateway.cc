@@ -97,7 +97,8 @@ Status Gateway::OpenListener(const std::string& where, bool is_tls) {
   }
   for (std::vector<OwnedListener>& own : listeners_) {
     if (is_path && &own != &listeners_.front()) break;
-    BOOST_OUTCOME_TRY(socket, Listen(address, options_.threads > 1 && !is_path, flag));
+    BOOST_OUTCOME_TRY(
+        socket, Listen(address, options_.threads > 1 && !is_path, flag, options_.socket_mode));
     address = AddressOf(address, socket);  // the same port for the others
     own.push_back({std::move(socket), is_tls});
   }

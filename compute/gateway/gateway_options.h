@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace gossamer::gateway {
 
 struct GatewayOptions {
   std::vector<std::string> listen;      // "ADDRESS:PORT" or "unix:PATH"
+  std::optional<uint32_t> socket_mode;  // of the sockets at paths; none: as the umask has it
   std::vector<std::string> listen_tls;  // "ADDRESS:PORT", over TLS
   std::shared_ptr<TlsServer> tls;       // not null, if `listen_tls` has an address
   Users users;                          // none: clients need no password

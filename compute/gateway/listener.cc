@@ -57,15 +57,17 @@ void RemoveDeadSocket(const sockaddr_un& name) {
   if (is_dead) unlink(name.sun_path);
 }
 
-Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag) {
+Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag,
+                              std::optional<uint32_t> mode) {
   const std::string path = where.substr(kUnix.size());
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.data(), path.size());
   RemoveDeadSocket(name);
   UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  // Before it listens, nobody can connect, whatever the umask.
   if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
-      listen(made.get(), kBacklog) != 0) {
+      (mode && chmod(name.sun_path, *mode) != 0) || listen(made.get(), kBacklog) != 0) {
     const int error = errno;
     struct stat found{};
     const bool is_other =
@@ -97,8 +99,9 @@ bool IsLocal(const std::string& where) {
   return address && address.value().is_loopback();
 }
 
-Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag) {
-  if (IsPath(where)) return ListenOnPath(where, flag);
+Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag,
+                        std::optional<uint32_t> mode) {
+  if (IsPath(where)) return ListenOnPath(where, flag, mode);
   BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
   const Name name = NameOf(address);
   UniqueFd made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

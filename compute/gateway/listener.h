@@ -4,6 +4,8 @@
 // all workers share that of a path.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,9 +32,11 @@ bool IsLocal(const std::string& where);
 
 // Listens at `where`, which CheckListenable accepts, without blocking. A socket at PATH that nobody listens on is replaced.
 // `shares`: others of this process listen on the same port.
+// `mode`: who may connect to the socket at PATH; none: as the umask of this process has it.
 // Errors: InvalidArgument, a sentence with the flag that gave the address: "cannot listen on 127.0.0.1:6379: Address already in use;
 // give another --redis".
-Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag);
+Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag,
+                        std::optional<uint32_t> mode = {});
 
 // "127.0.0.1:6379", with the port that was chosen for port 0.
 std::string AddressOf(const std::string& where, const UniqueFd& socket);

@@ -4,7 +4,9 @@
 #include <malloc.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <optional>
@@ -23,6 +25,7 @@
 #include "compute/gateway/attended_store.h"
 #include "compute/gateway/gateway.h"
 #include "compute/gateway/hangups.h"
+#include "compute/gateway/listener.h"
 #include "compute/gateway/option_checks.h"
 #include "gossamer/store.h"
 
@@ -39,6 +42,9 @@ DEFINE_bool(pin, false, "each worker thread on a processor of its own");
 DEFINE_string(redis, "127.0.0.1:7400",
               "where Redis clients connect: ADDRESS:PORT or unix:PATH, several with commas between "
               "them; port 0: a free one, named in the line that says ready");
+DEFINE_string(redis_socket_mode, "",
+              "who may connect to unix:PATH of --redis, as chmod takes it, such as 0770 for the "
+              "group of this user (default: as the umask has it, usually this user alone)");
 DEFINE_string(
     requirepass_file, "",
     "file whose first line is the password of the user `default`; without passwords, only "
@@ -110,6 +116,21 @@ Error WrongFlag(const char* name, const std::string& sentence) {
   return MakeError(Code::kInvalidArgument, "--" + std::string(name) + ": " + sentence);
 }
 
+Result<std::optional<uint32_t>> SocketModeFromFlag(const std::vector<std::string>& listen) {
+  constexpr uint32_t kAll = 0777;
+  const std::string& text = FLAGS_redis_socket_mode;
+  if (text.empty()) return std::optional<uint32_t>();
+  uint32_t mode = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  if (error != std::errc() || end != text.data() + text.size() || mode > kAll) {
+    return WrongFlag("redis_socket_mode", "give octal digits up to 0777, such as 0770");
+  }
+  if (std::ranges::none_of(listen, IsPath)) {
+    return WrongFlag("redis_socket_mode", "give --redis=unix:PATH, too, or leave it out");
+  }
+  return std::optional(mode);
+}
+
 Result<Users> UsersFromFlags() {
   Users users;
   const bool has_password = !gflags::GetCommandLineFlagInfoOrDie("requirepass").is_default;
@@ -164,6 +185,8 @@ Result<GatewayOptions> OptionsFromFlags() {
     return WrongFlag("redis", "give an address, such as 127.0.0.1:7400");
   }
   options.listen_tls = SplitAtCommas(FLAGS_tls);
+  BOOST_OUTCOME_TRY(socket_mode, SocketModeFromFlag(options.listen));
+  options.socket_mode = socket_mode;
   if (!FLAGS_admin.empty()) {
     const Status address = CheckAdminAddress(FLAGS_admin, FLAGS_admin_for_other_machines);
     if (!address) return WrongFlag("admin", address.error().message);

@@ -84,6 +84,13 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(client.file.read(), b"")
         self.assertFalse((self.directory / "redis.sock").exists())
 
+    def test_mode_of_a_socket(self):
+        self.start_memory()
+        path = self.directory / "shared.sock"
+        self.start("gossamer-compute", f"--redis=unix:{path}", "--redis_socket_mode=0770")
+        self.assertEqual(path.stat().st_mode & 0o7777, 0o770)
+        self.assertEqual(self.client(f"unix:{path}").ask("PING"), b"+PONG")
+
     def test_ends_beside_clients_that_do_not(self):
         self.start_memory()
         process, address = self.start_compute()
@@ -358,6 +365,9 @@ class ProgramTest(ComputeServerTest):
             (["--redis=127.0.0.1:7400,127.0.0.1:7400"], "--redis: 127.0.0.1:7400 is given twice"),
             (["--redis=unix:x,unix:x"], "--redis: unix:x is given twice"),
             (["--redis=0.0.0.0:0"], "set a password"),
+            (["--redis=unix:/tmp/x.sock", "--redis_socket_mode=0980"], "--redis_socket_mode: give octal digits"),
+            (["--redis=unix:/tmp/x.sock", "--redis_socket_mode=01777"], "--redis_socket_mode: give octal digits"),
+            (["--redis=127.0.0.1:0", "--redis_socket_mode=0770"], "--redis_socket_mode: give --redis=unix:PATH"),
             (["--admin=0.0.0.0:0"], "--admin: 0.0.0.0:0 may be reached from other machines"),
             (["--redis=[::ffff:10.0.0.1]:0"], "set a password"),
             (["--threads=0"], "--threads: give 1 to 256"),
