@@ -25,9 +25,10 @@ ProgramAdmin::Served ServedBy(const AttendedStore& attended, const Gateway& gate
   StoreWatch& watch = *attended.watch;
   const AutoSweeper* const sweeper = attended.sweeper.get();
   return {.families =
-              [metrics = gateway.metrics(), sweeper] {
+              [metrics = gateway.metrics(), &memory = gateway.memory(), sweeper] {
                 std::vector<prometheus::MetricFamily> all = metrics->Collect();
                 Families more;
+                memory.AddTo(more);
                 if (sweeper != nullptr) sweeper->AddTo(more);
                 for (prometheus::MetricFamily& family : more.Take()) {
                   all.push_back(std::move(family));

@@ -19,6 +19,9 @@ constexpr std::string_view kNoExpiry =
 // A batch of more bytes of values or answers, or of more keys, is not kept for later requests.
 constexpr size_t kKeptBytes = size_t{1} << 20;
 constexpr size_t kKeptKeys = size_t{64} << 10;
+// What a read-modify-write may bring: of a number, and of any value.
+constexpr size_t kNumberBytes = 1024;
+constexpr size_t kAnyValueBytes = kMaxValueBytes;
 // Keys of a client in a batch, unless they are of one request: their values are in memory together.
 constexpr size_t kMostReads = 1024;
 
@@ -32,6 +35,11 @@ std::string_view CodeWord(Code code) {
     case Code::kMaybeApplied: return "MAYBEAPPLIED";
     default: return "ERR";
   }
+}
+
+bool IsOfNumbers(CommandId id) {
+  return id == CommandId::kIncr || id == CommandId::kIncrBy || id == CommandId::kDecr ||
+         id == CommandId::kDecrBy || id == CommandId::kIncrByFloat;
 }
 
 // What the store would refuse of an MSET, before anything of it is done. Empty: nothing.
@@ -78,7 +86,17 @@ void Batch::Clear() {
   keys_absent_ = 0;
   key_changes_.clear();
   reads_of_others_ = 0;
+  asks_nothing_ = false;
+  at_once_ = 0;
   answer_bytes_ = 0;
+  write_bytes_ = 0;
+}
+
+size_t Batch::held_bytes() const {
+  const auto bytes = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
+  return bytes(requests_) + bytes(reads_) + bytes(puts_) + bytes(put_results_) + bytes(ranges_) +
+         bytes(deletes_) + bytes(delete_results_) + changes_.size() * sizeof(ValueChange) +
+         text_.capacity();
 }
 
 bool Batch::HasGrown() const {
@@ -93,7 +111,10 @@ bool Batch::Admit(Client& client, Phase phase) {
     reads_of_others_ = reads_.size();
   } else if (phase < phase_) {
     return false;
+  } else if (asks_nothing_) {
+    --at_once_;
   }
+  asks_nothing_ = false;
   phase_ = phase;
   return true;
 }
@@ -103,6 +124,8 @@ void Batch::AddAnswer(Client& client, std::string_view reply, const Command* com
     clients_.push_back(&client);
     reads_of_others_ = reads_.size();
     phase_ = Phase::kReads;
+    asks_nothing_ = true;
+    ++at_once_;
   }
   requests_.emplace_back(&client, nullptr, text_.size(), reply.size());
   text_ += reply;
@@ -145,6 +168,7 @@ bool Batch::Add(Client& client, const Command& command,
       requests_.emplace_back(&client, &command, puts_.size(), arguments.size() / 2);
       for (size_t i = 1; i < arguments.size(); i += 2) {
         puts_.push_back({arguments[i], arguments[i + 1]});
+        write_bytes_ += arguments[i + 1].size();
       }
       return true;
     }
@@ -188,7 +212,9 @@ bool Batch::AddSet(Client& client, const Command& command,
   if (is_plain) {
     requests_.emplace_back(&client, &command, puts_.size(), 1);
     puts_.push_back({arguments[1], arguments[2]});
+    write_bytes_ += arguments[2].size();
   } else {
+    write_bytes_ += kAnyValueBytes;
     requests_.emplace_back(&client, &command, change_count_, kIsChange);
     NextChange().ParseSet(arguments[1], arguments[2], options);
   }
@@ -201,6 +227,7 @@ bool Batch::AddChange(Client& client, const Command& command,
   const std::string_view refusal = NextChange().Parse(command, arguments);
   if (refusal.empty()) {
     requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
+    write_bytes_ += IsOfNumbers(command.id) ? kNumberBytes : kAnyValueBytes;
   } else {
     --change_count_;
     AddError(client, refusal, &command);
@@ -258,40 +285,6 @@ Task<void> Batch::Read(Session& session, size_t most_bytes, size_t most_keys) {
   if (reads_.empty() || is_unread_) co_return;
   values_.set_most_bytes(most_bytes);
   co_await session.AsyncMultiGet(reads_, values_);
-}
-
-Task<void> Batch::Write(Session& session) {
-  if (!puts_.empty()) {
-    put_results_.resize(puts_.size(), Ok());
-    co_await session.AsyncMultiPut(puts_, put_results_);
-  }
-  if (change_count_ != 0) co_await RunChanges(session);
-  if (!deletes_.empty()) {
-    delete_results_.resize(deletes_.size(), Ok());
-    co_await session.AsyncMultiDelete(deletes_, delete_results_);
-  }
-}
-
-Task<void> Batch::RunChanges(Session& session) {
-  changes_by_key_.clear();
-  for (size_t i = 0; i < change_count_; ++i) changes_by_key_.push_back(&changes_[i]);
-  // Each key's changes one behind the other, as they came; the order of keys does not matter.
-  std::ranges::stable_sort(changes_by_key_, [](const ValueChange* a, const ValueChange* b) {
-    return a->key_hash() != b->key_hash() ? a->key_hash() < b->key_hash() : a->key() < b->key();
-  });
-  key_changes_.clear();
-  for (auto first = changes_by_key_.begin(); first != changes_by_key_.end();) {
-    const auto end = std::find_if(first, changes_by_key_.end(), [first](const ValueChange* one) {
-      return one->key_hash() != (*first)->key_hash() || one->key() != (*first)->key();
-    });
-    key_changes_.emplace_back(std::span(first, end));
-    first = end;
-  }
-  modifiers_.clear();
-  for (KeyChanges& changes : key_changes_) modifiers_.push_back({changes.key(), &changes});
-  change_results_.assign(modifiers_.size(), Ok());
-  co_await session.AsyncMultiModify(modifiers_, change_results_);
-  for (size_t i = 0; i < modifiers_.size(); ++i) key_changes_[i].SetResult(change_results_[i]);
 }
 
 void Batch::Answer() {

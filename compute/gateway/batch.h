@@ -34,6 +34,7 @@ class Batch {
   explicit Batch(size_t max_key_bytes) : max_key_bytes_(max_key_bytes) {}
 
   bool empty() const { return requests_.empty(); }
+  bool reads() const { return !reads_.empty(); }
   // Whether its last requests are of `client`.
   bool EndsWith(const Client& client) const {
     return !clients_.empty() && clients_.back() == &client;
@@ -53,6 +54,8 @@ class Batch {
   // Of the answers that were known already.
   size_t known_bytes() const { return text_.size(); }
 
+  // Gives answers to the clients that ask for nothing of the store, and forgets their requests. Returns these clients.
+  std::vector<Client*> AnswerAtOnce();
   // Does the reads. Once they have brought `most_bytes`, those of further long values are left out; all of them are, if a client
   // has more than `most_keys`.
   Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
@@ -63,6 +66,12 @@ class Batch {
   std::vector<std::unique_ptr<Batch>> Split();
   // Does the writes. Call behind Read.
   Task<void> Write(Session& session);
+
+  // What it holds beside the clients' own bytes: of requests, and of values that were read.
+  size_t held_bytes() const;
+  size_t value_bytes() const { return values_.bytes(); }
+  // About the bytes of values that its writes bring through the session.
+  size_t write_bytes() const { return write_bytes_; }
 
   // Whether it has taken so much memory that it should not be kept for later requests.
   bool HasGrown() const;
@@ -146,6 +155,7 @@ class Batch {
   bool IsLong(Requests requests) const;
   // Adds a request of `from` as it is there.
   void Take(const Batch& from, const Request& request);
+  Task<void> RunPuts(Session& session);
   Task<void> RunChanges(Session& session);
   // The reply to a request that reads, appended to `out`.
   ReadReply ReplyTo(const Request& request, std::string& out) const;
@@ -159,6 +169,8 @@ class Batch {
   std::vector<Request> requests_;
   std::vector<Client*> clients_;
   Phase phase_ = Phase::kReads;  // of the last client's last request
+  bool asks_nothing_ = false;    // so does the last client
+  size_t at_once_ = 0;           // clients that ask for nothing of the store
   std::vector<std::string_view> reads_;
   size_t reads_of_others_ = 0;  // those before the last client's
   Values values_;
@@ -177,6 +189,7 @@ class Batch {
   std::vector<Status> delete_results_;
   std::string text_;
   size_t answer_bytes_ = 0;
+  size_t write_bytes_ = 0;
   std::vector<const Command*> answered_;  // those of answers that were known
   std::vector<const Command*> failed_;
   std::vector<const Command*> refused_;

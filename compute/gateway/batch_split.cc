@@ -19,6 +19,27 @@ std::vector<Batch::Requests> Batch::RequestsByClient() const {
   return all;
 }
 
+std::vector<Client*> Batch::AnswerAtOnce() {
+  std::vector<Client*> answered;
+  if (at_once_ == 0 || at_once_ == clients_.size()) return answered;
+  std::vector<Request> rest;
+  clients_.clear();
+  for (const Requests requests : RequestsByClient()) {
+    const bool asks = std::ranges::any_of(
+        requests, [](const Request& request) { return request.command != nullptr; });
+    Client* const client = requests.front().client;
+    (asks ? clients_ : answered).push_back(client);
+    if (asks) {
+      rest.insert(rest.end(), requests.begin(), requests.end());
+    } else {
+      for (const Request& request : requests) AnswerOne(request);
+    }
+  }
+  requests_ = std::move(rest);
+  at_once_ = 0;
+  return answered;
+}
+
 size_t Batch::ReadsOf(Requests requests) {
   size_t reads = 0;
   for (const Request& request : requests) {

@@ -37,6 +37,8 @@ class Gateway {
   // Likewise, those of TLS.
   const std::string& tls_addresses() const { return tls_addresses_; }
   const std::shared_ptr<WorkerMetrics>& metrics() const { return metrics_; }
+  // Lives as long as the gateway.
+  const ClientMemory& memory() const { return shared_.memory; }
 
  private:
   explicit Gateway(GatewayOptions options);

@@ -27,9 +27,10 @@ struct GatewayOptions {
   SlowLog::Limits slow_log;
   uint64_t max_query_bytes = uint64_t{64}
                              << 20;  // of requests that have not been answered, of one client
-  // While clients have not taken more bytes of answers than that, one that takes nothing for so long is disconnected.
-  uint64_t most_unsent_bytes = uint64_t{128} << 20;
-  std::chrono::milliseconds unsent_patience{10'000};
+  // What the process may hold for its clients: see ClientMemory.
+  uint64_t client_memory_bytes = uint64_t{512} << 20;
+  // While that is short, a client that holds some of it, and neither sends nor takes anything for so long, is disconnected.
+  std::chrono::milliseconds patience{10'000};
 };
 
 }  // namespace gossamer::gateway

@@ -1,7 +1,9 @@
 // Answers of more bytes than the gateway makes at a time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,6 +56,45 @@ TEST_F(GatewayTest, AnswersReadsOfManyLongValuesInTheirOrder) {
   replies += "$1\r\nx\r\n*2\r\n$-1\r\n" + values[1];
   client.Send(requests);
   EXPECT_TRUE(client.Receive(replies.size()) == replies);
+}
+
+// What happens between the answers to two short requests of one client is a turn of the worker, or two. INFO tells how many bytes
+// it has sent by then.
+TEST_F(GatewayTest, AShortRequestWaitsForFewBytesOfOthers) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr size_t kClients = 300;
+  const std::string value(size_t{1} << 20, 'v');
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  std::vector<Connection> others;
+  others.reserve(kClients);
+  for (size_t i = 0; i < kClients; ++i) others.push_back(Connect());
+  constexpr size_t kRounds = 200;
+  const std::string pair = Request({"INFO", "stats"}) + Request({"PING"});
+  std::string requests;
+  for (size_t i = 0; i < kRounds; ++i) requests += pair;
+  for (Connection& other : others) other.Send(Request({"GET", "k"}));
+  client.Send(requests);
+  // They take all that comes.
+  std::vector<std::thread> readers;
+  for (size_t first = 0; first < 4; ++first) {
+    readers.emplace_back([&others, &value, first] {
+      for (size_t i = first; i < kClients; i += 4) EXPECT_TRUE(others[i].ReceiveBulk() == value);
+    });
+  }
+  uint64_t before = 0;
+  uint64_t most = 0;
+  for (size_t i = 0; i < kRounds; ++i) {
+    const std::string info = client.ReceiveBulk();
+    const std::string name = "total_net_output_bytes:";
+    const uint64_t now = std::stoull(info.substr(info.find(name) + name.size()));
+    if (i != 0) most = std::max(most, now - before);
+    before = now;
+    ASSERT_EQ(client.ReceiveLine(), "+PONG");
+  }
+  for (std::thread& reader : readers) reader.join();
+  RecordProperty("most_bytes", std::to_string(most));
+  EXPECT_LT(most, uint64_t{16} << 20) << "the answers have 300 MiB";
 }
 
 // What came before a request that ends the connection is done, also if it takes many parts.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gossamer::gateway {
@@ -14,8 +15,10 @@ constexpr size_t kMostPartKeys = 1024;
 
 }  // namespace
 
-Task<bool> LongReads::RunPart(Session& session, size_t most_bytes) {
+Task<bool> LongReads::RunPart(Session& session, size_t most_bytes, Values& values) {
   const Clock::time_point begin = Clock::now();
+  // Between two parts, thousands of these keep none.
+  std::swap(batch_->values_, values);
   const std::vector<std::string_view>& reads = batch_->reads_;
   part_begin_ = next_read_;
   if (next_read_ < reads.size()) {
@@ -24,17 +27,25 @@ Task<bool> LongReads::RunPart(Session& session, size_t most_bytes) {
     co_await session.AsyncMultiGet(std::span(reads).subspan(next_read_, keys), batch_->values_);
   }
   const bool has_read_all = AnswerReads();
-  client().out += part_;
   has_begun_reply_ = has_begun_reply_ || !part_.empty();
-  part_.clear();
+  TakePart();
   ChooseNextPart(most_bytes);
   if (has_read_all) {
     co_await batch_->Write(session);
     for (const Batch::Request& request : std::span(batch_->requests_).subspan(next_request_))
       batch_->AnswerOne(request);
   }
+  std::swap(batch_->values_, values);
   spent_ += Clock::now() - begin;
   co_return has_read_all || is_broken_;
+}
+
+void LongReads::TakePart() {
+  if (client().out.empty()) {
+    client().out = std::exchange(part_, {});
+  } else {
+    client().out += std::exchange(part_, {});
+  }
 }
 
 bool LongReads::AnswerReads() {
@@ -49,8 +60,7 @@ bool LongReads::AnswerReads() {
     if (!Batch::IsRead(request)) break;
     if (!reply_) {
       // A reply that begins behind others of this part is refused without them.
-      client().out += part_;
-      part_.clear();
+      TakePart();
       has_begun_reply_ = false;
       reply_.emplace(batch_->ReplyTo(request, part_));
     }

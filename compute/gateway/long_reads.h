@@ -25,8 +25,8 @@ class LongReads {
   LongReads& operator=(const LongReads&) = delete;
 
   // Does a part, which brings about `most_bytes`, and appends its answers to the client's output. Call again, once the client has
-  // taken them, until it returns true: that was all.
-  Task<bool> RunPart(Session& session, size_t most_bytes);
+  // taken them, until it returns true: that was all. `values`: for those of the part, any.
+  Task<bool> RunPart(Session& session, size_t most_bytes, Values& values);
   // Whether an error came in the middle of a reply that the client has a part of. Then it can only be disconnected.
   bool is_broken() const { return is_broken_; }
   const Batch& batch() const { return *batch_; }
@@ -36,6 +36,8 @@ class LongReads {
  private:
   // Goes on with the replies to reads. Returns false if that takes values that were not got.
   bool AnswerReads();
+  // Gives the client the answers of this part so far.
+  void TakePart();
   void ChooseNextPart(size_t most_bytes);
   Client& client() { return *batch_->clients_.front(); }
 

@@ -18,6 +18,7 @@
 #include "common/admin/program_admin.h"
 #include "common/program/flags_main.h"
 #include "common/program/open_patiently.h"
+#include "common/program/out_of_memory.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
@@ -69,6 +70,11 @@ DEFINE_string(
     "signed (default: clients need no certificate)");
 DEFINE_uint32(max_clients, 10'000, "connections at a time; further ones are refused");
 DEFINE_string(max_query_bytes, "64MiB", "longest request, with those behind it that have arrived");
+DEFINE_string(client_memory, "512MiB",
+              "bound of what is held for clients together: requests that are not finished or not "
+              "answered, and answers that are made or not taken; at least 8 times "
+              "--max_query_bytes. Clients that hold some of it and do not go on are disconnected "
+              "when it is short");
 DEFINE_int32(slowlog_slower_than_us, 10'000,
              "SLOWLOG has requests that took so many microseconds; -1: none");
 DEFINE_uint32(slowlog_entries, 128, "entries that SLOWLOG keeps");
@@ -196,10 +202,12 @@ Result<GatewayOptions> OptionsFromFlags() {
   BOOST_OUTCOME_TRYV(CheckAddresses(options));
   BOOST_OUTCOME_TRYV(AddCertificate(options));
   BOOST_OUTCOME_TRY(max_query_bytes, ParseSizeFlag("max_query_bytes", FLAGS_max_query_bytes));
+  BOOST_OUTCOME_TRY(client_memory, ParseSizeFlag("client_memory", FLAGS_client_memory));
   options.threads = FLAGS_threads;
   options.pin = FLAGS_pin;
   options.max_clients = FLAGS_max_clients;
   options.max_query_bytes = max_query_bytes;
+  options.client_memory_bytes = client_memory;
   options.slow_log = {FLAGS_slowlog_slower_than_us, FLAGS_slowlog_entries};
   BOOST_OUTCOME_TRYV(CheckNumbers(options));
   return options;
@@ -333,6 +341,9 @@ int Main(int argc, char** argv) {
   // Long answers and values get mappings of their own, which go back to the system with them. By default, the C library raises this
   // bound at the first of them, and its arenas keep all memory that was ever used at once.
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+  ExplainOutOfMemory(
+      "gossamer-compute: out of memory: this process may have no more. Raise its limit (ulimit -v, "
+      "or that of its container or service), or give less --client_memory or --cache_bytes\n");
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);

@@ -15,6 +15,8 @@ namespace {
 constexpr uint32_t kMostThreads = 256;
 // Room for a login with the longest name and password, and for a short value.
 constexpr uint64_t kLeastQueryBytes = 1024;
+// A quarter of the memory for clients is for the one request that grows while memory is short, and for its copy as it grows.
+constexpr uint64_t kQueriesInMemory = 8;
 
 Error Wrong(std::string_view flag, const std::string& sentence) {
   return MakeError(Code::kInvalidArgument, std::string(flag) + ": " + sentence);
@@ -69,6 +71,11 @@ Status CheckNumbers(const GatewayOptions& options) {
   if (options.max_clients == 0) return Wrong("--max_clients", "give 1 or more");
   if (options.max_query_bytes < kLeastQueryBytes) {
     return Wrong("--max_query_bytes", "give " + ExactBytes(kLeastQueryBytes) + " or more");
+  }
+  if (options.client_memory_bytes / kQueriesInMemory < options.max_query_bytes) {
+    return Wrong("--client_memory", "give " +
+                                        ExactBytes(kQueriesInMemory * options.max_query_bytes) +
+                                        " or more: eight times --max_query_bytes");
   }
   if (options.slow_log.slower_than_us < -1) {
     return Wrong("--slowlog_slower_than_us", "give microseconds, or -1: then SLOWLOG has nothing");

@@ -31,6 +31,8 @@ class ReplyWriter {
   }
   void Integer(int64_t number) { Header(':', number); }
   void Bulk(std::string_view bytes) {
+    // A buffer that is to hold one long value does not double for its last two bytes.
+    if (bytes.size() > kLongBytes) out_.reserve(out_.size() + bytes.size() + kFrameBytes);
     Header('$', static_cast<int64_t>(bytes.size()));
     Line(bytes);
   }
@@ -59,6 +61,9 @@ class ReplyWriter {
   }
 
  private:
+  static constexpr size_t kLongBytes = 64 * 1024;
+  static constexpr size_t kFrameBytes = 32;
+
   void Line(std::string_view bytes) {
     out_ += bytes;
     out_ += "\r\n";

@@ -51,6 +51,12 @@ class RequestParser {
   bool is_line() const { return is_line_; }
   // "Protocol error: invalid bulk length"
   const std::string& error() const { return error_; }
+  // What it holds of a request of many words.
+  size_t held_bytes() const {
+    return pieces_.capacity() * sizeof(Piece) + arguments_.capacity() * sizeof(std::string_view);
+  }
+  // Gives it back. Requires: no request is being parsed, and nobody uses the last one's arguments.
+  void GiveBack();
   // So many bytes are needed at least, before a call of Next can succeed: a hint for the size of a buffer. 0: unknown.
   size_t wanted() const { return wanted_; }
 
@@ -65,7 +71,6 @@ class RequestParser {
   Outcome NextArray(std::string_view bytes);
   Outcome NextLine(std::string_view bytes);
   Outcome Fail(std::string sentence);
-  void GiveBack();
   // Takes an array that has arrived whole, if all its numbers are short. Returns false, and changes nothing but the arguments, if
   // it has not, or if something is wrong with it.
   bool TakeWhole(std::string_view bytes);

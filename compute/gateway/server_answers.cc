@@ -90,6 +90,7 @@ void AddStats(const WorkerFigures& total, Info& info) {
   info.Add("evicted_keys", 0);
   info.Add("keyspace_hits", total.clients.keys_found);
   info.Add("keyspace_misses", total.clients.keys_absent);
+  info.Add("client_query_buffer_limit_disconnections", total.clients.slow_senders);
   info.Add("client_output_buffer_limit_disconnections", total.clients.slow_readers);
   info.Add("total_error_replies", errors);
   info.Add("acl_access_denied_auth", total.clients.failed_logins);
@@ -197,6 +198,8 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("used_memory_rss", resident);
     info.Add("maxmemory", 0);
     info.Add("maxmemory_policy", "noeviction");
+    info.Add("mem_clients_normal", figures.client_bytes);
+    info.Add("maxmemory_clients", options.client_memory_bytes);
     info.Add("lazyfree_pending_objects", 0);
   }
   if (info.Begin("persistence", "Persistence")) {

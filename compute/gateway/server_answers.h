@@ -27,7 +27,8 @@ struct GatewayIdentity {
 
 struct GatewayFigures {
   uint64_t clients;
-  int64_t keys;  // as the last DBSIZE found it; negative: not known
+  int64_t keys;           // as the last DBSIZE found it; negative: not known
+  uint64_t client_bytes;  // held for clients
 };
 
 // The sections of INFO that `arguments` name, all but commandstats if they name none, in Redis's form and with its names. What the

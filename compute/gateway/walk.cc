@@ -16,8 +16,9 @@ namespace {
 
 // Bounds what one reply of SCAN costs.
 constexpr uint64_t kMostPerScan = 100'000;
-// KEYS of more bytes than this is refused: SCAN is for that.
-constexpr size_t kMostKeyBytes = size_t{64} << 20;
+// Bounds of ranges are cut: more of them makes no difference, as keys are shorter.
+constexpr size_t kMostBoundBytes = 1024;
+static_assert(kMaxKeyBytes < kMostBoundBytes);
 
 // With leading zeros, as Redis takes cursors.
 std::optional<uint64_t> ParseNumber(std::string_view text) {
@@ -25,6 +26,12 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
   if (failure != std::errc() || behind != text.end()) return std::nullopt;
   return number;
+}
+
+// Answers with an error in place of a list.
+void Refuse(std::string_view line, ReplyWriter& reply, LongList& list) {
+  list.Clear();
+  reply.Error(line);
 }
 
 Error Wrong(std::string line) { return MakeError(Code::kInvalidArgument, std::move(line)); }
@@ -98,11 +105,11 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
     }
     if (++i == arguments.size()) return Wrong("ERR syntax error");
     if (IsWord(option, "from")) {
-      range_.from = arguments[i];
+      range_.from = arguments[i].substr(0, kMostBoundBytes);
     } else if (IsWord(option, "to")) {
-      range_.to = arguments[i];
+      range_.to = arguments[i].substr(0, kMostBoundBytes);
     } else if (IsWord(option, "prefix")) {
-      range_.prefix = arguments[i];
+      range_.prefix = arguments[i].substr(0, kMostBoundBytes);
     } else if (is_scan && IsWord(option, "limit")) {
       const std::optional<uint64_t> limit = ParseNumber(arguments[i]);
       if (!limit) return Wrong(std::string(kNoInteger));
@@ -130,34 +137,41 @@ Task<void> Walk::DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& re
   }
 }
 
+Task<bool> Walk::MakeRoom(LongList& list, size_t bytes, WalkTurns& turns,
+                          WalkTurns::Slice& slice) const {
+  while (!list.MayBeginPiece(bytes)) {
+    co_await slice.Rest();
+    if (is_unwanted_() || turns.must_end()) co_return false;
+  }
+  list.BeginPiece(bytes);
+  co_return true;
+}
+
 // Keys and values in turn.
-Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, std::string& out,
+Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, ReplyWriter& reply, LongList& list,
                            bool is_resp3) const {
-  ReplyWriter reply(out, is_resp3);
   const std::unique_ptr<ScanCursor> cursor = session.Scan(range_);
   size_t found = 0;
-  std::string pairs;
-  ReplyWriter list(pairs, is_resp3);
   WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
     if (slice.IsOver(cursor->value().size())) {
       co_await slice.Next();
-      if (is_unwanted_()) co_return;
+      if (is_unwanted_()) co_return list.Clear();
     }
-    if (turns.must_end()) co_return reply.Error(turns.end_error());
+    if (turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
+    for (const std::string_view one : {cursor->key(), cursor->value()}) {
+      if (list.IsTooLong(one.size())) {
+        co_return Refuse("ERR the reply would be too long: use LIMIT", reply, list);
+      }
+      if (!list.HasRoomFor(one.size()) && !co_await MakeRoom(list, one.size(), turns, slice)) {
+        co_return Refuse(turns.end_error(), reply, list);
+      }
+      ReplyWriter(list.piece(), is_resp3).Bulk(one);
+    }
     ++found;
-    list.Bulk(cursor->key());
-    list.Bulk(cursor->value());
-    if (pairs.size() <= kMostKeyBytes) continue;
-    reply.Error("ERR the reply would be too long: use LIMIT");
-    co_return;
   }
-  if (!cursor->status()) {
-    reply.Error(ErrorLine(cursor->status().error()));
-    co_return;
-  }
+  if (!cursor->status()) co_return Refuse(ErrorLine(cursor->status().error()), reply, list);
   reply.Array(2 * found);
-  out += pairs;
 }
 
 Task<void> Walk::AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply) {
@@ -174,21 +188,20 @@ Task<void> Walk::AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter
 }
 
 Task<void> Walk::Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
-                     bool is_resp3) {
+                     LongList& list, bool is_resp3) {
   ReplyWriter reply(out, is_resp3);
   switch (id_) {
     case CommandId::kFlushDb:
     case CommandId::kDeleteRange: co_return co_await DeleteRange(session, turns, reply);
-    case CommandId::kScanRange: co_return co_await ScanRange(session, turns, out, is_resp3);
+    case CommandId::kScanRange: co_return co_await ScanRange(session, turns, reply, list, is_resp3);
     case CommandId::kRandomKey: co_return co_await AnswerRandomKey(session, turns, reply);
-    default: co_return co_await List(session, positions, turns, out, is_resp3);
+    default: co_return co_await List(session, positions, turns, reply, list, is_resp3);
   }
 }
 
 // DBSIZE, KEYS and SCAN
 Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& turns,
-                      std::string& out, bool is_resp3) {
-  ReplyWriter reply(out, is_resp3);
+                      ReplyWriter& reply, LongList& list, bool is_resp3) {
   ScanOptions options;
   options.keys_only = true;
   options.from = from_;
@@ -198,34 +211,32 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
   const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
   uint64_t seen = 0;
   uint64_t found = 0;
-  std::string keys;
   std::string next;
-  ReplyWriter list(keys, is_resp3);
   WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
     if (slice.IsOver()) {
       co_await slice.Next();
-      if (is_unwanted_()) co_return;
+      if (is_unwanted_()) co_return list.Clear();
     }
-    if (turns.must_end()) co_return reply.Error(turns.end_error());
+    if (turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
     ++seen;
     if (id_ == CommandId::kDbSize) continue;
+    const std::string_view key = cursor->key();
     if (id_ == CommandId::kScan && seen > count_) {
-      next = cursor->key();
+      next = key;
       break;
     }
-    if (is_of_no_type_ || !MatchesGlob(pattern_, cursor->key())) continue;
-    ++found;
-    list.Bulk(cursor->key());
-    if (keys.size() > kMostKeyBytes) {
-      reply.Error("ERR the reply would be too long: use SCAN");
-      co_return;
+    if (is_of_no_type_ || !MatchesGlob(pattern_, key)) continue;
+    if (list.IsTooLong(key.size())) {
+      co_return Refuse("ERR the reply would be too long: use SCAN", reply, list);
     }
+    if (!list.HasRoomFor(key.size()) && !co_await MakeRoom(list, key.size(), turns, slice)) {
+      co_return Refuse(turns.end_error(), reply, list);
+    }
+    ++found;
+    ReplyWriter(list.piece(), is_resp3).Bulk(key);
   }
-  if (!cursor->status()) {
-    reply.Error(ErrorLine(cursor->status().error()));
-    co_return;
-  }
+  if (!cursor->status()) co_return Refuse(ErrorLine(cursor->status().error()), reply, list);
   if (id_ == CommandId::kDbSize) {
     key_count_ = seen;
     reply.Integer(static_cast<int64_t>(seen));
@@ -236,7 +247,6 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
     reply.Bulk(seen > count_ ? std::to_string(positions.Add(std::move(next))) : "0");
   }
   reply.Array(found);
-  out += keys;
 }
 
 }  // namespace gossamer::gateway

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "compute/gateway/command_table.h"
+#include "compute/gateway/long_list.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/scan_positions.h"
 #include "compute/gateway/walk_turns.h"
@@ -27,9 +28,10 @@ class Walk {
   static Result<Walk> Parse(const Command& command, const std::vector<std::string_view>& arguments,
                             const ScanPositions& positions, std::function<bool()> is_unwanted);
 
-  // Appends the reply to `out`: an error if `turns` ends the walk early.
+  // Appends the reply to `out`: an error if `turns` ends the walk early. The elements of a list, which come behind that, are in
+  // `list`, which is empty before.
   Task<void> Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
-                 bool is_resp3);
+                 LongList& list, bool is_resp3);
   // Of DBSIZE that has run: how many keys there are.
   std::optional<uint64_t> key_count() const { return key_count_; }
 
@@ -40,9 +42,13 @@ class Walk {
   Status ParseRange(const std::vector<std::string_view>& arguments);
   Task<void> DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const;
   static Task<void> AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply);
-  Task<void> List(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
-                  bool is_resp3);
-  Task<void> ScanRange(Session& session, WalkTurns& turns, std::string& out, bool is_resp3) const;
+  Task<void> List(Session& session, ScanPositions& positions, WalkTurns& turns, ReplyWriter& reply,
+                  LongList& list, bool is_resp3);
+  Task<void> ScanRange(Session& session, WalkTurns& turns, ReplyWriter& reply, LongList& list,
+                       bool is_resp3) const;
+  // Makes room for an element of so many bytes. Returns false if the walk must end.
+  Task<bool> MakeRoom(LongList& list, size_t bytes, WalkTurns& turns,
+                      WalkTurns::Slice& slice) const;
 
   CommandId id_;
   std::function<bool()> is_unwanted_;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <deque>
 #include <string_view>
+#include <utility>
 
 namespace gossamer::gateway {
 
@@ -41,17 +42,19 @@ class WalkTurns {
       return Clock::now() >= end_;
     }
     // The task goes on when it has its next slice.
-    auto Next() {
-      struct Wait {
-        Slice& slice;
-        bool await_ready() const noexcept { return false; }
-        void await_suspend(std::coroutine_handle<> walk) { slice.turns_.waiting_.push_back(walk); }
-        void await_resume() { slice.end_ = Clock::now() + kSlice; }
-      };
-      return Wait{*this};
-    }
+    auto Next() { return Wait{*this, turns_.waiting_}; }
+    // The same, not before the next WakeResting.
+    auto Rest() { return Wait{*this, turns_.resting_}; }
 
    private:
+    struct Wait {
+      Slice& slice;
+      std::deque<std::coroutine_handle<>>& walks;
+      bool await_ready() const noexcept { return false; }
+      void await_suspend(std::coroutine_handle<> walk) { walks.push_back(walk); }
+      void await_resume() { slice.end_ = Clock::now() + kSlice; }
+    };
+
     WalkTurns& turns_;
     uint64_t keys_ = 0;
     Clock::time_point end_ = Clock::now() + kSlice;
@@ -65,6 +68,13 @@ class WalkTurns {
     walk.resume();
   }
 
+  // Walks that have nothing to do before the next WakeResting.
+  size_t resting() const { return resting_.size(); }
+  // Each of them goes on for a slice, or rests again. As GiveTurn, outside of Session::Poll.
+  void WakeResting() {
+    for (const std::coroutine_handle<> walk : std::exchange(resting_, {})) walk.resume();
+  }
+
   // From now on, until LetGoOn, walks answer with this error line instead of going on.
   void EndAll(std::string_view error) { end_error_ = error; }
   void LetGoOn() { end_error_ = {}; }
@@ -73,6 +83,7 @@ class WalkTurns {
 
  private:
   std::deque<std::coroutine_handle<>> waiting_;
+  std::deque<std::coroutine_handle<>> resting_;
   std::string_view end_error_;  // a constant's
 };
 

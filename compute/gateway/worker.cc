@@ -17,10 +17,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostInFlight = 64;
+// Looks at the sockets at a time: of thousands of clients, the last one's request does not wait for what the first ones want.
+constexpr int kMostLooks = 64;
+// Bytes that batches in flight write.
+constexpr size_t kMostWriting = size_t{16} << 20;
+// Of walks that read values: each has buffers for 2 MiB of them.
+constexpr size_t kMostRangeWalks = 16;
+// How long a worker without other work sleeps at most while clients wait for memory.
+constexpr int kHungryMs = ClientQueues::kHunger.count();
 // Bytes of answers to commands like COMMAND DOCS in a batch, before other clients wait for the next one.
 constexpr size_t kMostKnown = size_t{16} << 20;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
+
+uint64_t BytesMoved(const ClientNumbers& numbers) {
+  return numbers.bytes_received + numbers.bytes_sent;
+}
 
 bool NeedsNoLogin(const Command* command) {
   if (command == nullptr) return false;
@@ -100,17 +112,18 @@ void Worker::Stop() {
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
     if (has_next_store_.load(std::memory_order_acquire)) SwitchStore();
-    const bool waits_for_memory = ready_.empty() || shared_.unsent.are_too_many();
-    const bool is_idle =
-        in_flight() == 0 && queue_.empty() && waits_for_memory && session_->Poll() == 0;
-    HandleEvents(is_idle ? kIdleMs : 0);
+    const bool waits_for_memory =
+        ready_.empty() || shared_.memory.is_full(ClientMemory::Use::kAnswers);
+    const bool is_idle = in_flight() == turns_.resting() && queues_.empty() && waits_for_memory &&
+                         session_->Poll() == 0;
+    const bool is_waiting = queues_.are_hungry() || !ready_.empty() || turns_.resting() != 0;
+    HandleEvents(!is_idle ? 0 : is_waiting ? kHungryMs : kIdleMs);
     acceptor_.Resume(epoll_);
     now_ = Clock::now();
+    turn_end_ = BytesMoved(metrics_->numbers()) + kTurnBytes;
     DropLateHandshakes();
-    std::vector<Client*> queue;
-    queue.swap(queue_);
-    for (Client* client : queue) {
-      client->is_queued = false;
+    if (queues_.BeginTurn(now_)) turns_.WakeResting();
+    while (Client* const client = queues_.Next(BytesMoved(metrics_->numbers()) < turn_end_)) {
       if (!client->is_busy) Collect(*client);
     }
     StartBatch();
@@ -129,7 +142,12 @@ void Worker::Run() {
 }
 
 void Worker::PollInFlight() {
-  for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
+  const Clock::time_point end = Clock::now() + kRoundsTime;
+  for (int round = 0; round < kMostRounds && in_flight() != 0; ++round) {
+    session_->Poll();
+    if (Clock::now() >= end) break;
+  }
+  if (turns_.must_end()) turns_.WakeResting();
   turns_.GiveTurn();
   std::vector<Client*> done;
   done.swap(done_);
@@ -137,38 +155,33 @@ void Worker::PollInFlight() {
 }
 
 void Worker::HandleEvents(int timeout_ms) {
-  std::array<epoll_event, 128> events;
-  for (const epoll_event& event : epoll_.Wait(events, timeout_ms)) {
+  const auto handle = [this](const epoll_event& event) {
     const int fd = event.data.fd;
-    if (fd == inbox_.fd()) {
-      Welcome();
-      continue;
-    }
-    if (acceptor_.Accept(fd, epoll_, metrics_->numbers().rejected)) continue;
+    if (fd == inbox_.fd()) return Welcome();
+    if (acceptor_.Accept(fd, epoll_, metrics_->numbers().rejected)) return;
     const auto found = clients_.find(fd);
-    if (found == clients_.end()) continue;
+    if (found == clients_.end()) return;
     Client& client = *found->second;
     if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) client.is_gone = true;
     if (client.is_gone || (event.events & EPOLLRDHUP) != 0) client.has_hung_up = true;
     if ((event.events & EPOLLIN) != 0 || client.has_hung_up) client.may_read = true;
-    if (client.is_busy) continue;
-    if (client.unsent() != 0 && !Send(client)) {
-      Drop(client);
-      continue;
-    }
-    if (client.has_long_reads) {
-      GoOn(client);
-    } else {
-      Queue(client);
-    }
+    client.may_send = true;
+    if (!client.is_busy) queues_.Add(client);
+  };
+  std::array<epoll_event, 128> events;
+  for (int times = 0; times < kMostLooks; ++times) {
+    const std::span<const epoll_event> found = epoll_.Wait(events, times == 0 ? timeout_ms : 0);
+    std::ranges::for_each(found, handle);
+    if (found.size() < events.size()) return;
   }
 }
 
 void Worker::Welcome() {
   for (Inbox::Arrival& one : inbox_.TakeAll()) {
     const int fd = one.socket.get();
-    auto client = std::make_unique<Client>(std::move(one.socket), shared_.client_list,
-                                           shared_.next_number++, shared_.options.users.empty());
+    auto client =
+        std::make_unique<Client>(std::move(one.socket), shared_.client_list, shared_.memory,
+                                 shared_.next_number++, shared_.options.users.empty());
     client->LimitRequests(shared_.options.max_query_bytes);
     const bool can_encrypt = !one.is_tls || client->Encrypt(shared_.options.tls->NewSession(fd));
     if (one.is_tls) handshakes_.Begin(*client);
@@ -176,26 +189,19 @@ void Worker::Welcome() {
       --inbox_.clients;
       continue;
     }
-    Queue(*client);
+    queues_.Add(*client);
     clients_[fd] = std::move(client);
     ++metrics_->numbers().accepted;
     metrics_->numbers().connected = clients_.size();
   }
 }
 
-void Worker::Queue(Client& client) {
-  if (client.is_queued) return;
-  client.is_queued = true;
-  queue_.push_back(&client);
-}
-
 void Worker::Drop(Client& client) {
   // A queued client is still looked at: it is dropped there.
-  if (client.is_queued || client.is_busy) {
+  if (client.is_queued || client.is_busy || client.is_hungry) {
     client.is_closing = true;
     return;
   }
-  shared_.unsent.Count(client, 0);
   long_reads_.erase(&client);
   clients_.erase(client.fd());
   --inbox_.clients;
@@ -211,12 +217,13 @@ void Worker::Collect(Client& client) {
     return;
   }
   if (client.is_shaking_hands() && !ShakeHands(client)) return;
-  if (client.unsent() > most_unsent_) {
+  if (client.unsent() != 0) {
     if (!Send(client)) return Drop(client);
     if (client.unsent() > most_unsent_) return;  // room for answers brings it back
   }
-  if (batches_ >= kMostInFlight || batch_->known_bytes() > kMostKnown) return Queue(client);
+  if (batches_ >= kMostInFlight || batch_->known_bytes() > kMostKnown) return queues_.Add(client);
   bool has_ended = false;
+  bool has_received = false;
   size_t count = 0;
   const size_t known_before = batch_->known_bytes();
   client.has_next = false;
@@ -248,11 +255,23 @@ void Worker::Collect(Client& client) {
       client.is_closing = true;
       break;
     }
+    if (has_received && BytesMoved(metrics_->numbers()) >= turn_end_) {
+      queues_.Add(client);
+      break;
+    }
+    if (!client.MayReceive()) {
+      queues_.AddHungry(client);
+      break;
+    }
     const Client::Read read = client.Receive(metrics_->numbers().bytes_received);
     has_ended = read == Client::Read::kEnded;
+    has_received = true;
+    if (read == Client::Read::kSome) client.NoteProgress(now_, true);
     if (read != Client::Read::kSome) break;
   }
-  if (client.is_busy) return;  // a walk
+  if (count != 0 && client.unsent() == 0) client.was_behind = false;  // it goes on
+  if (client.is_busy) return;                                         // a walk
+  if (!batch_->EndsWith(client) && client.unparsed_bytes() == 0) client.GiveBack();
   if (batch_->EndsWith(client)) {
     client.is_busy = true;
   } else if (has_ended && client.unsent() == 0) {
@@ -261,7 +280,7 @@ void Worker::Collect(Client& client) {
     client.is_closing = client.is_closing || has_ended;
     Release(client);
   } else if (count == client.allowance) {
-    Queue(client);
+    queues_.Add(client);
   }
 }
 
@@ -311,51 +330,21 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
       return true;
     case CommandKind::kWalk:
       if (is_in_batch) return false;
-      if (walks_ >= kMostInFlight) {
+      if (walks_ >= kMostInFlight ||
+          (command->id == CommandId::kScanRange && range_walks_ >= kMostRangeWalks)) {
         if (!Send(client)) client.is_closing = true;
-        Queue(client);
+        queues_.Add(client);
         return false;
       }
       StartWalk(client, *command, arguments);
       return true;
-    default: return batch_->Add(client, *command, arguments);
+    default:
+      if (command->is_write && writing_ + batch_->write_bytes() > kMostWriting) {
+        if (!is_in_batch) queues_.Add(client);
+        return false;
+      }
+      return batch_->Add(client, *command, arguments);
   }
-}
-
-// ---- Walks
-
-void Worker::StartWalk(Client& client, const Command& command,
-                       const std::vector<std::string_view>& arguments) {
-  Result<Walk> walk =
-      Walk::Parse(command, arguments, shared_.positions, [&client] { return client.is_lost(); });
-  if (!walk) {
-    ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
-    metrics_->RecordCommand(NumberOf(command), {}, true);
-    return;
-  }
-  client.is_busy = true;
-  ++walks_;
-  session_->Spawn(RunWalk(client, std::make_unique<Walk>(std::move(walk.value())), &command,
-                          {arguments.begin(), arguments.end()}));
-}
-
-Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
-                           std::vector<std::string> words) {
-  const Clock::time_point begin = Clock::now();
-  const size_t before = client.out.size();
-  co_await walk->Run(*session_, shared_.positions, turns_, client.out, client.is_resp3);
-  const std::chrono::nanoseconds duration = Clock::now() - begin;
-  const bool is_error = client.out.size() > before && client.out[before] == '-';
-  metrics_->RecordCommand(NumberOf(*command), duration, is_error);
-  if (const auto keys = walk->key_count())
-    shared_.key_count.store(static_cast<int64_t>(*keys), std::memory_order_relaxed);
-  if (shared_.slow_log.IsSlow(duration)) {
-    shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),
-                         client.entry().name());
-  }
-  // Released later: the walk may end at once, while the client's request is still being taken.
-  --walks_;
-  done_.push_back(&client);
 }
 
 }  // namespace gossamer::gateway

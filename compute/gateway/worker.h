@@ -2,12 +2,18 @@
 //
 // One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have sent is parsed into a batch;
 // while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its
-// own. New clients come by way of an inbox: workers share them out evenly. Walks work in slices of time, one for each look at the
-// sockets. With nothing in flight the thread sleeps until a client sends something.
+// own. New clients come by way of an inbox: workers share them out evenly. With nothing in flight the thread sleeps until a client
+// sends something.
+//
+// A turn is what happens between two looks at the sockets. It is bounded, so that a short request waits for little, whatever
+// others ask for: clients with little to receive or send come first; for others it has kTurnBytes, and the next turn goes on with
+// the next client; a batch brings kMostTogether bytes of values, and answers that need no store do not wait for it; long reads
+// bring one part, and walks have one slice of time.
 //
 // Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes
 // of answers wait for it. Reads of long values leave their batch and go on in parts, one part of one client for each look at the
-// sockets, and only once the client has taken the part before. Memory of all clients is bounded too: see LookAtMemory.
+// sockets, and only once the client has taken the part before. Memory of all clients is bounded too: see ClientMemory and
+// LookAtMemory.
 //
 // Thread-safety: Run by one thread; Stop and Use by any thread.
 #pragma once
@@ -28,6 +34,8 @@
 #include "compute/gateway/acceptor.h"
 #include "compute/gateway/batch.h"
 #include "compute/gateway/client.h"
+#include "compute/gateway/client_memory.h"
+#include "compute/gateway/client_queues.h"
 #include "compute/gateway/epoll_set.h"
 #include "compute/gateway/gateway_options.h"
 #include "compute/gateway/handshakes.h"
@@ -37,7 +45,6 @@
 #include "compute/gateway/scan_positions.h"
 #include "compute/gateway/server_answers.h"
 #include "compute/gateway/slow_log.h"
-#include "compute/gateway/unsent_answers.h"
 #include "compute/gateway/walk.h"
 #include "compute/gateway/walk_turns.h"
 #include "compute/metrics/worker_metrics.h"
@@ -49,11 +56,12 @@ namespace gossamer::gateway {
 struct Shared {
   explicit Shared(const GatewayOptions& given)
       : options(given),
+        memory(given.client_memory_bytes),
         slow_log(given.slow_log),
-        inboxes(given.threads),
-        unsent(given.most_unsent_bytes) {}
+        inboxes(given.threads) {}
 
   const GatewayOptions& options;
+  ClientMemory memory;
   ScanPositions positions;
   ClientList client_list;
   SlowLog slow_log;
@@ -63,7 +71,6 @@ struct Shared {
   std::atomic<size_t> acceptors{0};
   GatewayIdentity identity;
   std::atomic<int64_t> key_count{-1};  // as the last DBSIZE found it; negative: there was none
-  UnsentAnswers unsent;
 };
 
 class Worker {
@@ -92,8 +99,10 @@ class Worker {
     std::promise<void> is_used;
   };
 
-  // Rounds of the session between two looks at the sockets, while something is in flight.
-  static constexpr int kRoundsPerLook = 16;
+  // Of a turn: rounds of the session, while something is in flight, and their time, and bytes received and sent.
+  static constexpr int kMostRounds = 16;
+  static constexpr std::chrono::microseconds kRoundsTime{500};
+  static constexpr uint64_t kTurnBytes = uint64_t{2} << 20;
   // Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
   static constexpr size_t kMostRequests = 1024;
   static constexpr size_t kMostUnsent = size_t{1} << 20;
@@ -104,8 +113,8 @@ class Worker {
 
   // Begins to serve who has arrived in the inbox.
   void Welcome();
+  // Notes who may have sent something, or taken answers.
   void HandleEvents(int timeout_ms);
-  void Queue(Client& client);
   // Brings the TLS handshake of `client` on. Returns whether it is done.
   bool ShakeHands(Client& client);
   void DropLateHandshakes();
@@ -123,10 +132,10 @@ class Worker {
   Task<void> RunPart(Client& client);
   // Sends the answers of `client`. Returns false if the connection is lost.
   bool Send(Client& client);
-  // While clients of this process have not taken most_unsent_bytes of answers, memory is short: then parts of long reads are small,
-  // a client with more than kMostUnsentWhenShort of answers is not read, and one that takes nothing for unsent_patience is
-  // disconnected. With twice as much, long reads pause, and of the clients that have not taken all for that time, the one with
-  // the most is disconnected now and then.
+  // While memory is short (ClientMemory), parts of long reads are small, a client with more than kMostUnsentWhenShort of answers is
+  // not read, and a client is disconnected that holds memory and has neither sent nor taken anything for options.patience. Once it
+  // is full, new long reads wait. Then, or while requests or walks wait for memory, a tenth of that time is enough, and of the
+  // clients that have been behind for all of it, the one with the most is disconnected now and then.
   void LookAtMemory();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,
@@ -162,12 +171,17 @@ class Worker {
   std::mutex next_store_mutex_;
   std::optional<NextStore> next_store_;                       // guarded by next_store_mutex_
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
-  std::vector<Client*> queue_;  // clients that may have sent something
+  ClientQueues queues_;
+  uint64_t turn_end_ = 0;  // of the bytes that this worker has received and sent
   std::unique_ptr<Batch> batch_;
   std::vector<std::unique_ptr<Batch>> idle_batches_;
   std::vector<Client*> done_;  // clients whose walk has ended
   std::unordered_map<const Client*, LongReads> long_reads_;
-  std::deque<Client*> ready_;  // for the next part of their long reads
+  std::deque<Client*> ready_;   // for the next part of their long reads
+  Values part_values_;          // of the part in flight
+  size_t reading_batches_ = 0;  // of those in flight
+  size_t writing_ = 0;          // bytes that they write
+  size_t range_walks_ = 0;      // walks in flight that read values
   bool is_in_part_ = false;
   bool is_short_ = false;  // of memory
   size_t most_unsent_ = kMostUnsent;

@@ -198,7 +198,9 @@ void Worker::AnswerState(Client& client, const Command& command,
           now_, session_->counters());  // so that what the client has been answered is counted
       reply.Verbatim(InfoText(arguments, shared_.options, shared_.identity,
                               {.clients = shared_.inboxes.CountClients(),
-                               .keys = shared_.key_count.load(std::memory_order_relaxed)},
+                               .keys = shared_.key_count.load(std::memory_order_relaxed),
+                               .client_bytes = shared_.memory.held(ClientMemory::Use::kRequests) +
+                                               shared_.memory.held(ClientMemory::Use::kAnswers)},
                               all_metrics_));
       break;
     }

@@ -64,7 +64,10 @@ void Worker::SwitchStore() {
     has_next_store_.store(false, std::memory_order_relaxed);
   }
   turns_.EndAll(kSwitching);
-  while (in_flight() != 0) PollInFlight();
+  while (in_flight() != 0 || !batch_->empty()) {
+    StartBatch();
+    PollInFlight();
+  }
   turns_.LetGoOn();
   session_->WaitAll();
   session_ = std::move(next->session);
@@ -76,26 +79,35 @@ void Worker::SwitchStore() {
 }
 
 void Worker::End() {
-  // Answers that wait for the rest of their pipeline, which is not done any more.
-  for (Client* client : queue_) {
-    if (client->is_busy) continue;
-    if (client->has_long_reads) {
-      GoOn(*client);
-    } else {
-      Send(*client);
+  // Also answers that wait for the rest of their pipeline, which is not done any more.
+  const auto send_queued = [this] {
+    queues_.BeginTurn(Clock::now());
+    while (Client* const client = queues_.Next(true)) {
+      if (client->is_busy) continue;
+      if (client->has_long_reads) {
+        GoOn(*client);
+      } else if (!Send(*client)) {
+        Drop(*client);
+      }
     }
-  }
+  };
+  send_queued();
   const Clock::time_point end_of_walks = Clock::now() + kStopPatience;
   const auto has_long_reads = [&] { return !long_reads_.empty() && Clock::now() < end_of_walks; };
-  while (in_flight() != 0 || has_long_reads()) {
+  while (in_flight() != 0 || !batch_->empty() || has_long_reads()) {
+    StartBatch();
     StartPart();
     PollInFlight();
     HandleEvents(0);
+    send_queued();
     if (Clock::now() > end_of_walks) turns_.EndAll(kStopping);
   }
   const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
   const Clock::time_point deadline = Clock::now() + kStopPatience;
-  while (Clock::now() < deadline && std::ranges::any_of(clients_, has_unsent)) HandleEvents(10);
+  while (Clock::now() < deadline && std::ranges::any_of(clients_, has_unsent)) {
+    HandleEvents(10);
+    send_queued();
+  }
 
   // Closing a connection on which something has arrived that nobody has read would reset it, and the client would lose answers.
   const Clock::time_point end_of_sending = Clock::now() + kStopPatience;

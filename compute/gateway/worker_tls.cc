@@ -7,7 +7,7 @@ namespace gossamer::gateway {
 
 bool Worker::ShakeHands(Client& client) {
   if (!handshakes_.MayStep()) {
-    Queue(client);
+    queues_.Add(client);
     return false;
   }
   switch (client.tls()->ShakeHands()) {

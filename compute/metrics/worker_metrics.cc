@@ -54,6 +54,7 @@ ClientNumbers& ClientNumbers::operator+=(const ClientNumbers& other) {
   failed_logins += other.failed_logins;
   tls_failures += other.tls_failures;
   slow_readers += other.slow_readers;
+  slow_senders += other.slow_senders;
   unknown_requests += other.unknown_requests;
   keys_found += other.keys_found;
   keys_absent += other.keys_absent;
@@ -136,6 +137,11 @@ std::vector<prometheus::MetricFamily> WorkerMetrics::Collect() const {
       .Counter("gossamer_client_slow_readers_total",
                "Clients that were disconnected, as they took no answers while memory was short.")
       .Add({}, total.clients.slow_readers);
+  families
+      .Counter("gossamer_client_slow_senders_total",
+               "Clients that were disconnected, as they did not send the rest of a request while "
+               "memory was short.")
+      .Add({}, total.clients.slow_senders);
   families.Counter("gossamer_client_bytes_total", "Bytes received from clients and sent to them.")
       .Add({{"direction", "received"}}, total.clients.bytes_received)
       .Add({{"direction", "sent"}}, total.clients.bytes_sent);
@@ -180,6 +186,7 @@ Json WorkerMetrics::State() const {
                   {"accepted", total.clients.accepted},
                   {"rejected", total.clients.rejected},
                   {"slow_readers", total.clients.slow_readers},
+                  {"slow_senders", total.clients.slow_senders},
                   {"commands", processed},
                   {"bytes_received", total.clients.bytes_received},
                   {"bytes_sent", total.clients.bytes_sent},

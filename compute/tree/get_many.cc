@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace gossamer {
+namespace {
+
+// Values that a call gets by themselves before it knows how long the first of them is: those of the last calls may mislead it, and
+// all that are on their way have buffers.
+constexpr size_t kFirstSingles = 8;
+
+}  // namespace
 
 Task<void> ManyGetter::Get(std::span<const KeyView> keys, Values& values) {
   const RunningOperations::Scope scope(context_.running);
@@ -13,7 +20,7 @@ Task<void> ManyGetter::Get(std::span<const KeyView> keys, Values& values) {
   Run run{keys, values, workers, 0, *rest, 0, 0};
   while (run.next < keys.size() && workers.running() < kWindow) workers.Start(Work(run));
   co_await workers.Wait();
-  StartOnRest(run, expected_bytes_);
+  StartOnRest(run, std::max(expected_bytes_, kBytesInFlight / kFirstSingles));
   co_await workers.Wait();
   if (!rest->empty())
     expected_bytes_ = std::max(run.largest, expected_bytes_ - expected_bytes_ / 64);

@@ -369,6 +369,7 @@ class ProgramTest(ComputeServerTest):
             (["--redis=unix:/tmp/x.sock", "--redis_socket_mode=01777"], "--redis_socket_mode: give octal digits"),
             (["--redis=127.0.0.1:0", "--redis_socket_mode=0770"], "--redis_socket_mode: give --redis=unix:PATH"),
             (["--admin=0.0.0.0:0"], "--admin: 0.0.0.0:0 may be reached from other machines"),
+            (["--client_memory=511MiB"], "--client_memory: give 512 MiB or more"),
             (["--redis=[::ffff:10.0.0.1]:0"], "set a password"),
             (["--threads=0"], "--threads: give 1 to 256"),
             (["--threads=257"], "--threads: give 1 to 256"),
