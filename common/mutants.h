@@ -41,6 +41,7 @@ enum class Mutant : uint8_t {
   kR8,       // a frozen node is read by an operation that did not come over its left neighbour
   kR9,       // an operation goes on with pointers that it looked up under an earlier lease, or none
   kR9Cache,  // what was cached under an earlier lease is still used
+  kR9Free,   // what was removed under an earlier lease is given back under the present one
   // Writing
   kW1Overflow,  // the overflow group is written before the home group's flag
   kW1Sibling,   // the leaf is written before its sibling, on one server
@@ -67,14 +68,20 @@ enum class Mutant : uint8_t {
   kU1Block,  // a value block is used again although its WRITE may still land
   kU2,       // a put of unknown status is repeated blindly
   kU4,       // memory granted under an ended lease is still used
-  kU5,       // an orphan is settled though the queue pair that carried it may not be destroyed
-  kU5Turn,   // the turn at a lock is not kept while its state is unknown
-  kU6,       // a connection to a restarted memory server is taken for one to the old server
+  kU4Grant,  // memory is used that the reply granted to another lease than the present one
+  kU4Link,  // memory is linked although a server has given a new lease since it was known to be ours
+  kU5,      // an orphan is settled though the queue pair that carried it may not be destroyed
+  kU5Turn,  // the turn at a lock is not kept while its state is unknown
+  kU6,      // a connection to a restarted memory server is taken for one to the old server
   // Memory
   kM1,      // an extent is granted to two compute servers
   kM1Live,  // memory of an owner whose lease is in force is taken for orphaned
   kM2,      // memory whose generations are used up is used for nodes again without an epoch
   kM3,      // an epoch is acknowledged while earlier operations go on
+  kG2,      // an epoch is acknowledged while memory is still to be given back
+  kG2Late,  // an epoch is acknowledged though a return has got no answer
+  kG3,      // a farewell is said by a client that has left memory behind
+  kS1,      // a sweep reads the tree without an epoch before
   kS2,      // a sweep gives memory back without an epoch behind its walk of the tree
 };
 
@@ -103,6 +110,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kR8, "R8"},
     MutantName{Mutant::kR9, "R9"},
     MutantName{Mutant::kR9Cache, "R9-cache"},
+    MutantName{Mutant::kR9Free, "R9-free"},
     MutantName{Mutant::kW1Overflow, "W1-overflow"},
     MutantName{Mutant::kW1Sibling, "W1-sibling"},
     MutantName{Mutant::kW1Remote, "W1-remote"},
@@ -126,6 +134,8 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU1Block, "U1-block"},
     MutantName{Mutant::kU2, "U2"},
     MutantName{Mutant::kU4, "U4"},
+    MutantName{Mutant::kU4Grant, "U4-grant"},
+    MutantName{Mutant::kU4Link, "U4-link"},
     MutantName{Mutant::kU5, "U5"},
     MutantName{Mutant::kU5Turn, "U5-turn"},
     MutantName{Mutant::kU6, "U6"},
@@ -133,6 +143,10 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kM1Live, "M1-live"},
     MutantName{Mutant::kM2, "M2"},
     MutantName{Mutant::kM3, "M3"},
+    MutantName{Mutant::kG2, "G2"},
+    MutantName{Mutant::kG2Late, "G2-late"},
+    MutantName{Mutant::kG3, "G3"},
+    MutantName{Mutant::kS1, "S1"},
     MutantName{Mutant::kS2, "S2"},
 };
 

@@ -127,6 +127,9 @@ inline uint64_t UsableSince(uint64_t since) { return IsBroken(Mutant::kR9) ? 0 :
 // R9: the cache is emptied for a new lease, and takes nothing from operations that began before.
 inline bool ForgetsPointers() { return !IsBroken(Mutant::kR9Cache); }
 
+// R9: what an operation removed from the tree is given back only under the lease under which it began.
+inline bool MayFreeUnder(bool is_same_lease) { return is_same_lease || IsBroken(Mutant::kR9Free); }
+
 // R5: a leaf that fails its checks under its lock is damaged only if it does so again, and the path to it is fresh.
 inline bool IsDamaged(uint32_t failures, uint32_t most) {
   return failures >= most || (failures != 0 && IsBroken(Mutant::kR5));
@@ -193,6 +196,15 @@ inline bool DecidesByLockWord() { return !IsBroken(Mutant::kU2); }
 inline bool IsGranted(uint64_t since, uint64_t confirmed) {
   return since <= confirmed || IsBroken(Mutant::kU4);
 }
+// U4: memory belongs to the lease that the reply names.
+inline bool IsGrantedTo(bool is_present_lease) {
+  return is_present_lease || IsBroken(Mutant::kU4Grant);
+}
+// U4: after a new lease with any server, memory is used only once its own server has confirmed its lease. Returns the count
+// of leases when it last did so.
+inline uint64_t ConfirmedAt(uint64_t confirmed, uint64_t registrations) {
+  return IsBroken(Mutant::kU4Link) ? registrations : confirmed;
+}
 // U4: a new lease forgets what was granted under the one before.
 inline bool ForgetsOldGrants() { return !IsBroken(Mutant::kU4); }
 
@@ -207,6 +219,19 @@ inline bool KeepsTurn() { return !IsBroken(Mutant::kU5Turn); }
 inline bool HaveEnded(bool earlier_have_ended) {
   return earlier_have_ended || IsBroken(Mutant::kM3);
 }
+
+// G2: an epoch is acknowledged only once all that was removed before has been given back.
+inline bool AreReturned(bool are_returned) { return are_returned || IsBroken(Mutant::kG2); }
+// G2: and once all requests for that have been answered, or can arrive no more.
+inline bool AreAnswered(bool are_answered) { return are_answered || IsBroken(Mutant::kG2Late); }
+
+// G3: a farewell is said only by a compute server that has given back all memory that is not in the tree.
+inline bool MaySayFarewell(bool has_released_all) {
+  return has_released_all || IsBroken(Mutant::kG3);
+}
+
+// S1: a sweep reads the tree only once nothing is under way that could link orphaned memory.
+inline bool AwaitsEpochBeforeTree() { return !IsBroken(Mutant::kS1); }
 
 // S2: a sweep gives memory back only once no pointer to it is left, and nobody else gives it back.
 inline bool AwaitsEpochBehindTree() { return !IsBroken(Mutant::kS2); }
