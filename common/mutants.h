@@ -77,6 +77,7 @@ enum class Mutant : uint8_t {
   kM1Live,  // memory of an owner whose lease is in force is taken for orphaned
   kM2,      // memory whose generations are used up is used for nodes again without an epoch
   kM3,      // an epoch is acknowledged while earlier operations go on
+  kG1,      // memory is given up that its owner has been granted again since it was offered
   kS2,      // a sweep gives memory back without an epoch behind its walk of the tree
 };
 
@@ -137,6 +138,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kM1Live, "M1-live"},
     MutantName{Mutant::kM2, "M2"},
     MutantName{Mutant::kM3, "M3"},
+    MutantName{Mutant::kG1, "G1"},
     MutantName{Mutant::kS2, "S2"},
 };
 

@@ -105,6 +105,37 @@ void LateCalls(Random& random, Plan& plan) {
   if (plan.faults.has(Fault::kReopen)) plan.reopens = OneOf(random, {4u, 16u});
 }
 
+void GivenUp(Random& random, Plan& plan) {
+  plan.servers = 1;
+  plan.parameters.inline_value_bytes = 16;
+  SetFillers(plan.work, Between(random, 8, 24), 0);
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = 100;
+  plan.work.long_percent = 100;
+  plan.work.longest_value = Between(random, 17, 60);
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.nap_percent = OneOf(random, {10u, 30u});
+  plan.work.longest_nap_us = OneOf(random, {500u, 4000u});
+  plan.work.writers_at_once = 8;
+  plan.work.sweep_us = OneOf(random, {0u, 100'000u});
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 3);
+    client.coroutines = Between(random, 2, 4);
+    client.cache_bytes = 1 << 20;
+  }
+  if (plan.faults.has(Fault::kExhaust)) plan.chunks = Between(random, 3, 6);
+  plan.kills = plan.faults.has(Fault::kKill) ? Between(random, 0, 4) : 0;
+  plan.deaths = plan.joins = plan.record_faults = 0;
+  plan.network.observes_death = {};  // keepers renew more often than where leases do not expire
+  // A request is on its way for as long as others take to replace many values.
+  plan.lease_ms = 200;
+  plan.network.longest_late_call = microseconds(OneOf(random, {5'000, 20'000, 60'000}));
+  plan.network.calls_per_late_call = OneOf(random, {2u, 4u});
+  Weigh(plan, {10, 1, 20, 5, 60, 4});
+}
+
 void LowRoot(Random& random, Plan& plan) {
   TinyTree(random, plan);
   SetFillers(plan.work, 2, Between(random, 8, 16));

@@ -36,6 +36,8 @@ void PastLeases(Random& random, Plan& plan);
 void LostLeases(Random& random, Plan& plan);
 // Control calls take longer than their callers wait, while others overwrite what they name, sweep and close.
 void LateCalls(Random& random, Plan& plan);
+// Clients overwrite each other's values, and give up memory that waits for them while they get some of it back.
+void GivenUp(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.
 void LowRoot(Random& random, Plan& plan);
 

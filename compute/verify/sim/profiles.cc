@@ -381,6 +381,7 @@ constexpr Profile kProfiles[] = {
     {"long_keys", "clustered keys of up to 250 bytes", nullptr},
     {"modifies", "read-modify-writes of one key and of many", Modifies},
     {"ranges", "ranges that are deleted, scans of keys alone, and cursors that rest", Ranges},
+    {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 
