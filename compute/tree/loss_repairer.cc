@@ -147,14 +147,18 @@ Task<Result<LossRepairer::Ends>> LossRepairer::ReadEnds(Op& op, const Place& pla
 
 // ---- Downlinks
 
-Task<Status> LossRepairer::ReplaceChildren(uint32_t level) {
+Task<Status> LossRepairer::WalkLevel(uint32_t level, Visit visit) {
   HighFence next = HighFence::At({});
   while (!next.infinite) {
     const Key from = next.key;
-    const auto visit = [&](Op& op) { return VisitParent(op, level, from, next); };
-    BOOST_OUTCOME_CO_TRYV(co_await Do(visit));
+    const auto visit_one = [&](Op& op) { return (this->*visit)(op, level, from, next); };
+    BOOST_OUTCOME_CO_TRYV(co_await Do(visit_one));
   }
   co_return Ok();
+}
+
+Task<Status> LossRepairer::ReplaceChildren(uint32_t level) {
+  return WalkLevel(level, &LossRepairer::VisitParent);
 }
 
 Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, HighFence& next) {

@@ -83,6 +83,10 @@ class LossRepairer {
 
   // Replaces the lost children of all nodes of `level`. Requires: no sibling of this level is lost.
   Task<Status> ReplaceChildren(uint32_t level);
+  using Visit = Task<Status> (LossRepairer::*)(Op& op, uint32_t level, const Key& from,
+                                               HighFence& next);
+  // Visits the nodes of a level from left to right; `visit` sets `next` to where the next one starts.
+  Task<Status> WalkLevel(uint32_t level, Visit visit);
   Task<Status> VisitParent(Op& op, uint32_t level, const Key& from, HighFence& next);
   // `behind`: the first child of the next node of this level. `below`: of each lost child that is an internal node, the node that is to
   // be its first child.

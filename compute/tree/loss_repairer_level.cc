@@ -10,13 +10,7 @@ namespace gossamer {
 // ---- Siblings and entries
 
 Task<Status> LossRepairer::MendLevel(uint32_t level) {
-  HighFence next = HighFence::At({});
-  while (!next.infinite) {
-    const Key from = next.key;
-    const auto visit = [&](Op& op) { return VisitNode(op, level, from, next); };
-    BOOST_OUTCOME_CO_TRYV(co_await Do(visit));
-  }
-  co_return Ok();
+  return WalkLevel(level, &LossRepairer::VisitNode);
 }
 
 Task<Status> LossRepairer::VisitNode(Op& op, uint32_t level, const Key& from, HighFence& next) {
