@@ -5,9 +5,12 @@
 // this use of its memory (rule R1). Its high fence proves that a key belongs here. The node
 // version, equal in all units of a leaf, ties units together (rule R2). LAYOUT.md draws the bytes.
 //
-// A unit has its keys, and the high fence, without the *prefix* that both fences of the leaf share, and so every key between
-// them. Whoever reads it knows a key in the leaf's range, usually the low fence, and takes the prefix from that. The
-// checksum starts from the prefix: with another prefix in mind a reader rejects the unit.
+// A unit has its keys without the *prefix* of the leaf. Usually that is what both fences share, and so every key between
+// them; the high fence is then stored without it, too. A reader knows a key in the leaf's range, usually the low fence, and
+// takes the prefix from that. The checksum starts from the prefix: with another prefix in mind a reader rejects the unit.
+//
+// The keys that a leaf has may share more than its range does: a leaf at the edge of the tree has keys of one kind and no
+// second fence, for example. It may then have a prefix of its own (Bounds::PrefixOf). A key without that is not in the leaf.
 //
 // Bytes from remote memory become values only through `GroupView::Parse`; nullopt means "reread".
 // Accepted bytes need no further check. A view points into the bytes, and into the key, that it was parsed with.
@@ -20,6 +23,7 @@
 #include <span>
 #include <string_view>
 
+#include "proto/bounds.h"
 #include "proto/checksum.h"
 #include "proto/entry.h"
 #include "proto/key.h"
@@ -40,30 +44,15 @@ struct GroupHeader {
   Checksum checksum;  // of everything behind it in the unit, from UnitSeed
   uint32_t version;
   uint8_t count;
-  uint8_t flags;       // bit 0: the high fence is infinite; bit 6: frozen; bit 7: overflowed
-  uint8_t key_bytes;   // of every key, or kVariable
+  uint8_t flags;      // bit 0: the high fence is infinite; 1, 2: PrefixOf; 6: frozen; 7: overflowed
+  uint8_t key_bytes;  // of every key, or kVariable
   uint8_t value_code;  // of every entry: bytes of the value, kBlockCode or kLongCode; or kVariable
-  uint8_t prefix_bytes;  // of every key and of the high fence, not stored
-  uint8_t fence_bytes;   // of the high fence behind the prefix
+  uint8_t prefix_bytes;  // of every key, not stored
+  uint8_t fence_bytes;   // of the high fence, as far as it is stored
 };
 // The struct is longer than what is stored: its alignment pads it.
 static_assert(offsetof(GroupHeader, count) == 12 &&
               offsetof(GroupHeader, fence_bytes) + 1 == kGroupHeaderBytes);
-
-// The range of a leaf as its units state it.
-struct Bounds {
-  KeyView prefix;  // that the fences share; of an infinite high fence, none
-  KeyView fence;   // the high fence behind the prefix
-  bool infinite = true;
-
-  // They point into the fences.
-  static Bounds Of(KeyView low, const HighFence& high) {
-    if (high.infinite) return {};
-    const KeyView end = high.key;
-    const size_t common = CommonBytes(low, end);
-    return {end.substr(0, common), end.substr(common), false};
-  }
-};
 
 enum class Appended : uint8_t;  // group_encoding.h
 
@@ -80,6 +69,8 @@ class GroupView {
     std::memcpy(static_cast<void*>(&header_), data_, kGroupHeaderBytes);
     entries_at_ = kGroupHeaderBytes + header_.fence_bytes;
     prefix_ = within.substr(0, header_.prefix_bytes);
+    if (has_own_prefix()) [[unlikely]]
+      FindOwnPrefix();
   }
 
   // Reached only by 1-byte keys with empty values in the largest units.
@@ -87,7 +78,8 @@ class GroupView {
 
   // Accepts `unit` (unit_bytes of any content) as unit `number` of the leaf at `leaf`, or rejects it: reread. `within` is
   // the leaf's low fence, or another key in its range; it lives as long as the view. If it is above the range, as a reader
-  // with a stale path may have it, the unit is rejected or does not cover it.
+  // with a stale path may have it, the unit is rejected or does not cover it. A unit with a prefix of its own is rejected with
+  // a key that lacks it: then the low fence decides.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
                                         uint32_t number, KeyView within) {
     // In place: to copy a view just made stalls on store forwarding.
@@ -108,6 +100,8 @@ class GroupView {
   }
   // The length of the prefix that `unit` (any bytes) does not store.
   static size_t PrefixBytesOf(std::span<const std::byte> unit) {
+    const auto flags = static_cast<uint8_t>(unit[offsetof(GroupHeader, flags)]);
+    if (PrefixOfFlags(flags) == PrefixOf::kHighFence) return 0;
     return static_cast<uint8_t>(unit[offsetof(GroupHeader, prefix_bytes)]);
   }
 
@@ -119,8 +113,16 @@ class GroupView {
   bool frozen() const { return (header_.flags & kFrozen) != 0; }
   // What every key in the leaf starts with. The keys of the view's entries lack it.
   KeyView prefix() const { return prefix_; }
-  Bounds bounds() const { return {prefix_, fence(), infinite()}; }
-  HighFence high() const { return infinite() ? HighFence{} : HighFence::At(prefix_, fence()); }
+  // Whether `key` has that.
+  bool HasPrefix(KeyView key) const {
+    // Without a call if the unit was parsed with this key, or the prefix is short.
+    if (key.data() == prefix_.data()) return key.size() >= prefix_.size();
+    return StartsWith(key, prefix_);
+  }
+  Bounds bounds() const { return {prefix_, fence(), infinite(), prefix_of(), shared()}; }
+  HighFence high() const {
+    return infinite() ? HighFence{} : HighFence::At(prefix_.substr(0, shared()), fence());
+  }
   // False only if no entry is that of a long key.
   bool may_have_long() const {
     return header_.value_code == internal::kVariable || header_.value_code == internal::kLongCode;
@@ -128,13 +130,19 @@ class GroupView {
   // Whether both state the same range. Units of one leaf do, unless a client that wrote them was wrong.
   bool HasBoundsOf(const GroupView& other) const {
     return infinite() == other.infinite() && prefix_.size() == other.prefix_.size() &&
+           prefix_of() == other.prefix_of() && shared() == other.shared() &&
            fence() == other.fence();
   }
   // Whether `key` is the leaf's high fence.
-  bool EndsAt(KeyView key) const { return !infinite() && HasPrefix(key) && Suffix(key) == fence(); }
+  bool EndsAt(KeyView key) const {
+    return !infinite() && StartsWith(key, prefix_.substr(0, shared())) &&
+           key.substr(shared()) == fence();
+  }
   // Whether `key`, which is not below the leaf's low fence, lies below its high fence.
   bool Covers(KeyView key) const {
     if (infinite()) return true;
+    if (has_own_prefix()) [[unlikely]]
+      return CoversApart(key);
     // A key without the prefix that is not below the low fence is above all that have it.
     if (!HasPrefix(key)) return false;
     return PrefixedKey(Suffix(key), FirstBytesBehind(key, prefix_.size())) <
@@ -243,6 +251,8 @@ class GroupView {
   static constexpr uint8_t kOverflowed = 0x80;
   static constexpr uint8_t kFrozen = 0x40;
   static constexpr uint8_t kInfinite = 0x01;
+  static constexpr uint8_t kPrefixOfShift = 1;
+  static constexpr uint8_t kPrefixOfMask = 0x06;
   friend class GroupEncoder;
   friend class LeafView;
   friend Appended AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
@@ -255,22 +265,40 @@ class GroupView {
 
   bool IsOf(std::span<const std::byte> unit, RemotePtr leaf, uint32_t number,
             KeyView within) const {
-    const uint32_t prefix_bytes = header_.prefix_bytes;
-    return ChecksumOf(UnitSeed(leaf, number, within, prefix_bytes), unit) == header_.checksum &&
-           prefix_bytes <= within.size() && EntriesFit(static_cast<uint32_t>(unit.size()));
+    const size_t unstored = prefix_of() == PrefixOf::kHighFence ? 0 : header_.prefix_bytes;
+    return ChecksumOf(UnitSeed(leaf, number, within, unstored), unit) == header_.checksum &&
+           unstored <= within.size() && EntriesFit(static_cast<uint32_t>(unit.size()));
+  }
+
+  static PrefixOf PrefixOfFlags(uint8_t flags) {
+    return static_cast<PrefixOf>((flags & kPrefixOfMask) >> kPrefixOfShift);
+  }
+  PrefixOf prefix_of() const { return PrefixOfFlags(header_.flags); }
+  bool has_own_prefix() const { return (header_.flags & kPrefixOfMask) != 0; }
+  bool states_shared() const { return prefix_of() == PrefixOf::kLowFence && !infinite(); }
+  uint8_t shared() const {
+    if (!has_own_prefix()) return header_.prefix_bytes;
+    return states_shared() ? static_cast<uint8_t>(data_[kGroupHeaderBytes]) : 0;
+  }
+  // Out of line, as most units have none.
+  [[gnu::noinline]] void FindOwnPrefix() {
+    if (states_shared()) ++entries_at_;
+    if (prefix_of() == PrefixOf::kHighFence) {
+      prefix_ = {data_ + kGroupHeaderBytes, header_.prefix_bytes};
+    }
+  }
+  // Covers, of a unit with a prefix of its own.
+  [[gnu::noinline]] bool CoversApart(KeyView key) const {
+    // As there: a key without what the fences share is above the range.
+    return key.starts_with(prefix_.substr(0, shared())) && key.substr(shared()) < fence();
   }
 
   bool infinite() const { return (header_.flags & kInfinite) != 0; }
-  KeyView fence() const { return {data_ + kGroupHeaderBytes, header_.fence_bytes}; }
+  KeyView fence() const { return {data_ + entries_at_ - header_.fence_bytes, header_.fence_bytes}; }
   // Without a branch, as lengths of fences are hard to predict: a unit has so many bytes.
   uint64_t FirstBytesOfFence() const {
     return internal::LoadWord({data_ + kGroupHeaderBytes, sizeof(uint64_t)}) &
            FirstBytesMask(header_.fence_bytes);
-  }
-  // Without a call if the unit was parsed with this key, or the prefix is short.
-  bool HasPrefix(KeyView key) const {
-    if (key.data() == prefix_.data()) return key.size() >= prefix_.size();
-    return StartsWith(key, prefix_);
   }
   KeyView Suffix(KeyView key) const { return key.substr(prefix_.size()); }
 
@@ -317,14 +345,27 @@ class GroupView {
     return entry;
   }
 
+  // Whether prefix and high fence may be those of a leaf.
+  bool BoundsFit() const {
+    const uint32_t prefix_bytes = header_.prefix_bytes;
+    if (shared() + uint32_t{header_.fence_bytes} > kMaxKeyBytes) return false;
+    if (infinite() && header_.fence_bytes != 0) return false;
+    switch (prefix_of()) {
+      case PrefixOf::kBoth: return !infinite() || prefix_bytes == 0;
+      case PrefixOf::kLowFence: return prefix_bytes > shared();
+      case PrefixOf::kHighFence: return !infinite() && prefix_bytes <= header_.fence_bytes;
+    }
+    return false;
+  }
+
   // Whether the lengths stay inside the unit and no value exceeds the limit. A matching checksum
   // implies this for a correct client's bytes; the check keeps views safe from other bytes.
   bool EntriesFit(uint32_t unit_bytes) const {
     const uint32_t prefix_bytes = header_.prefix_bytes;
-    if (prefix_bytes + header_.fence_bytes > kMaxKeyBytes || header_.count > kMaxEntries)
+    if (header_.count > kMaxEntries || prefix_bytes > kMaxKeyBytes || entries_at_ > unit_bytes ||
+        !BoundsFit()) {
       return false;
-    if (infinite() && prefix_bytes + header_.fence_bytes != 0) return false;
-    if (entries_at_ > unit_bytes) return false;
+    }
     if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
       const uint32_t stride = header_.key_bytes + internal::StoredBytes(header_.value_code);
       if (prefix_bytes + header_.key_bytes > kMaxKeyBytes ||

@@ -19,13 +19,12 @@ namespace gossamer {
 // Computes the encoded size of a group from its entries, added one by one.
 class GroupSizer {
  public:
-  // Of a group that has a fence of `fence_bytes` behind the prefix, and whose entries are added with `prefix_bytes` that it
+  // Of a group that stores `fence_bytes` of its bounds (Bounds::stored_bytes), and whose entries are added with `prefix_bytes` that it
   // does not store.
   GroupSizer(uint32_t fence_bytes, uint32_t prefix_bytes)
       : fixed_(kGroupHeaderBytes + fence_bytes), prefix_(prefix_bytes) {}
   explicit GroupSizer(const Bounds& bounds)
-      : GroupSizer(static_cast<uint32_t>(bounds.fence.size()),
-                   static_cast<uint32_t>(bounds.prefix.size())) {}
+      : GroupSizer(bounds.stored_bytes(), static_cast<uint32_t>(bounds.prefix.size())) {}
 
   // Of a group without a fence that has `count` entries as `entry`, with whole keys.
   GroupSizer(const Entry& entry, uint32_t count) : GroupSizer(0, 0) {
@@ -90,13 +89,16 @@ class GroupEncoder {
       : out_(out),
         at_(reinterpret_cast<char*>(out.data()) + kGroupHeaderBytes),
         stripped_(stripped),
-        prefix_(bounds.prefix) {
+        unstored_(bounds.prefix_of == PrefixOf::kHighFence ? KeyView() : bounds.prefix) {
     header_.count = static_cast<uint8_t>(sizer.count());
-    header_.flags = bounds.infinite ? GroupView::kInfinite : 0;
+    header_.flags =
+        static_cast<uint8_t>((bounds.infinite ? GroupView::kInfinite : 0) |
+                             static_cast<unsigned>(bounds.prefix_of) << GroupView::kPrefixOfShift);
     header_.key_bytes = sizer.key_bytes();
     header_.value_code = sizer.value_code();
     header_.prefix_bytes = static_cast<uint8_t>(bounds.prefix.size());
     header_.fence_bytes = static_cast<uint8_t>(bounds.fence.size());
+    if (bounds.states_shared()) *at_++ = static_cast<char>(bounds.shared);
     Append(bounds.fence);
   }
 
@@ -132,7 +134,7 @@ class GroupEncoder {
     auto* const base = reinterpret_cast<char*>(out_.data());
     std::memset(at_, 0, static_cast<size_t>(base + out_.size() - at_));
     std::memcpy(base, &header_, kGroupHeaderBytes);
-    gossamer::Seal(UnitSeed(leaf, number, prefix_, prefix_.size()), out_);
+    gossamer::Seal(UnitSeed(leaf, number, unstored_, unstored_.size()), out_);
   }
 
  private:
@@ -148,7 +150,7 @@ class GroupEncoder {
   std::span<std::byte> out_;
   char* at_;
   size_t stripped_;
-  KeyView prefix_;
+  KeyView unstored_;  // of the prefix
   GroupHeader header_{};
 };
 
@@ -161,7 +163,7 @@ inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t numbe
                         NodeVersion version, bool overflowed, const Bounds& bounds,
                         std::span<const Entry> entries, Keys keys) {
   const size_t stripped = keys == Keys::kWhole ? bounds.prefix.size() : 0;
-  GroupSizer sizer(static_cast<uint32_t>(bounds.fence.size()), static_cast<uint32_t>(stripped));
+  GroupSizer sizer(bounds.stored_bytes(), static_cast<uint32_t>(stripped));
   for (const Entry& entry : entries) sizer.Add(entry);
   if (sizer.bytes() > out.size() || sizer.count() > GroupView::kMaxEntries) return false;
   GroupEncoder encoder(out, bounds, stripped, sizer);
@@ -204,6 +206,7 @@ inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t 
 
 // Appends an entry to `unit`, parsed as `view`, if all entries have the same lengths and there is room. The result
 // equals EncodeGroup's, but is cheaper. Otherwise writes nothing.
+// Requires: the key has the prefix.
 inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                               const GroupView& view, const Entry& entry) {
   GroupHeader header = view.header_;

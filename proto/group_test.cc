@@ -46,6 +46,54 @@ TEST(Group, GoldenBytesOfTheMixedForms) {
   EXPECT_EQ(ToHexTrimmed(empty.Encode({})), "e1f804b76dfa0db201");
 }
 
+// Without the checksum.
+TEST(Group, GoldenBytesOfPrefixesOfTheLeafsOwn) {
+  const auto behind_sum = [](const test::Range& range) {
+    const UnitImage unit{.range = range};
+    return ToHexTrimmed(unit.Encode({{"abcd1", {"x"}}, {"abcd2", {"y"}}})).substr(16);
+  };
+  EXPECT_EQ(behind_sum({"abcd", HighFence::At("abz"), {PrefixOf::kLowFence, 4}}),
+            "0403020102020101"
+            "0401"
+            "02"
+            "7a"
+            "3178"
+            "3279");
+  EXPECT_EQ(behind_sum({"abcd", {}, {PrefixOf::kLowFence, 4}}),
+            "0403020102030101"
+            "0400"
+            "3178"
+            "3279");
+  EXPECT_EQ(behind_sum({"ab", HighFence::At("abcd9"), {PrefixOf::kHighFence, 4}}),
+            "0403020102040101"
+            "0405"
+            "6162636439"
+            "3178"
+            "3279");
+}
+
+// A key in the range without the prefix is not there, and does not change where the range ends.
+TEST(Group, KeysThatLackThePrefixAreInTheRange) {
+  const Content content{{"abcd1", {"x"}}};
+  for (const test::Range& range :
+       {test::Range{"abcd", HighFence::At("abz"), {PrefixOf::kLowFence, 4}},
+        test::Range{"ab", HighFence::At("abcd9"), {PrefixOf::kHighFence, 4}}}) {
+    const UnitImage unit{.range = range};
+    const Bytes image = unit.Encode(content);
+    const auto view = unit.Parse(image);
+    ASSERT_TRUE(view.has_value());
+    EXPECT_EQ(view->prefix(), "abcd");
+    EXPECT_EQ(view->high(), range.high);
+    EXPECT_TRUE(view->Find("abcd1").has_value());
+    const std::string_view lacking = range.own.of == PrefixOf::kLowFence ? "abx" : "abb";
+    EXPECT_TRUE(view->Covers(lacking));
+    EXPECT_FALSE(view->HasPrefix(lacking));
+    EXPECT_FALSE(view->Find(lacking).has_value());
+    EXPECT_FALSE(view->Covers("ac"));
+    EXPECT_TRUE(view->EndsAt(range.high.key));
+  }
+}
+
 // ---- Round trips
 
 class GroupTest : public test::SeededTest {
@@ -53,7 +101,8 @@ class GroupTest : public test::SeededTest {
   // As many random entries as the unit takes.
   Content FillRandomly(const UnitImage& unit) {
     Shape shape = Shape::Any(random, {1024, kMaxKeyBytes, kMaxInlineValueBytes});
-    shape.prefix = unit.range.low;
+    const bool is_of_high = unit.range.own.of == PrefixOf::kHighFence;
+    shape.prefix = is_of_high ? std::string(unit.range.bounds().prefix) : unit.range.low;
     Content content;
     const uint32_t wanted = random.OneIn(8) ? random.Below(3) : 200;
     for (uint32_t i = 0; i < wanted; ++i) {
@@ -73,7 +122,8 @@ class GroupTest : public test::SeededTest {
             .number = random.Below(kMaxUnits),
             .version = NodeVersion{static_cast<uint32_t>(random.Word())},
             .overflowed = random.OneIn(2),
-            .range = RandomRange(random)};
+            .range =
+                random.OneIn(3) ? WithOwnPrefix(RandomRange(random), random) : RandomRange(random)};
   }
 };
 
@@ -367,6 +417,10 @@ TEST_F(GroupTest, RejectsAnotherPrefix) {
       return GroupView::Parse(image, unit.leaf, unit.number, within).has_value();
     };
     ASSERT_TRUE(parse(prefix + random.String(random.Below(9)))) << "any key that has it will do";
+    if (unit.range.own.of == PrefixOf::kHighFence) {
+      ASSERT_TRUE(parse(random.String(random.Below(9)))) << "the unit has all of it";
+      continue;
+    }
     if (prefix.empty()) continue;
     ++with_prefix;
     ASSERT_FALSE(

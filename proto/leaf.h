@@ -170,8 +170,9 @@ struct LeafContent {
   HighFence high;
   RemotePtr sibling;
   std::span<const Entry> entries;  // distinct whole keys within the fences, in any order
+  OwnPrefix own{};                 // which all of them have
 
-  Bounds bounds() const { return Bounds::Of(low, high); }
+  Bounds bounds() const { return Bounds::Of(low, high, own); }
 };
 
 // Writes a whole leaf to `out` (node_bytes). Places each entry, in the given order, into its home

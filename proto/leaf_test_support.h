@@ -63,9 +63,13 @@ inline Content ContentOf(const GroupView& group) {
 struct Range {
   std::string low{};
   HighFence high{};
+  OwnPrefix own{};
 
-  Bounds bounds() const { return Bounds::Of(low, high); }
-  bool Has(KeyView key) const { return key >= low && high.Admits(key); }
+  Bounds bounds() const { return Bounds::Of(low, high, own); }
+  // Whether the leaf may have `key`.
+  bool Has(KeyView key) const {
+    return key >= low && high.Admits(key) && key.starts_with(bounds().prefix);
+  }
 };
 
 // Often with a common prefix. At least a quarter of the strings that start with the low fence are in the range.
@@ -79,6 +83,23 @@ inline Range RandomRange(Random& random) {
   const std::string rest = random.String(random.OneIn(3) ? room : random.Between(1, room));
   range.high =
       HighFence::At(range.low + static_cast<char>(random.Between(64, 255)) + rest.substr(1));
+  return range;
+}
+
+// The same with a prefix of the leaf's own, if its fences admit one that fits into a unit.
+inline Range WithOwnPrefix(Range range, Random& random) {
+  constexpr size_t kMostBytes = 48;
+  const size_t shared = range.bounds().prefix.size();
+  const auto take = [&](PrefixOf of, size_t bytes) {
+    const size_t more = bytes - shared;
+    range.own = {of, shared + random.Between(1, static_cast<uint32_t>(more))};
+  };
+  const size_t high_bytes = range.high.infinite ? 0 : range.high.key.size();
+  if (high_bytes > shared && high_bytes <= kMostBytes && random.OneIn(2)) {
+    take(PrefixOf::kHighFence, high_bytes);
+  } else if (range.low.size() > shared) {
+    take(PrefixOf::kLowFence, range.low.size());
+  }
   return range;
 }
 

@@ -21,7 +21,7 @@
 namespace gossamer {
 
 inline constexpr uint64_t kRegionMagic = 0x52454d4153534f47;  // "GOSSAMER"
-inline constexpr uint32_t kFormatVersion = 4;
+inline constexpr uint32_t kFormatVersion = 5;
 
 struct RegionHeader {
   uint64_t magic;

@@ -32,7 +32,7 @@ Bytes Image(const RegionHeader& header) {
 
 TEST(RegionHeader, GoldenBytes) {
   EXPECT_EQ(ToHex(BytesOf(Header())),
-            "474f5353414d455204000000ddf1c33b88776655443322110807060504030201"
+            "474f5353414d455205000000df1ecd4f88776655443322110807060504030201"
             "00000040000000000000020000000000000000020000000000040000fa001000"
             "0500000000000000");
 }
@@ -80,7 +80,7 @@ TEST(ParseRegionHeader, NamesAnotherFormat) {
   header.format_version = 7;  // its checksum may lie anywhere
   const RegionReading reading = ParseRegionHeader(Image(header));
   EXPECT_EQ(reading.verdict, RegionVerdict::kOtherFormat);
-  EXPECT_EQ(reading.Problem(), "region of format version 7; this build speaks version 4");
+  EXPECT_EQ(reading.Problem(), "region of format version 7; this build speaks version 5");
 }
 
 TEST(ParseRegionHeader, RejectsSizesThatItCannotUse) {

@@ -56,8 +56,9 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
     if (!known) co_return co_await LeafLocker::ReleaseAfter(locked, known.error());
     const auto [below, above] = both.Sort();
     const std::array<ManyWaySplitter::Part, 2> parts{{{below, high}, {above, both.high()}}};
-    BOOST_OUTCOME_CO_TRYV(co_await splitter_.Split(op, locked, both.packer(), parts, both.sibling(),
-                                                   {ManyWaySplitter::kUsualFill, true}));
+    BOOST_OUTCOME_CO_TRYV(
+        co_await splitter_.Split(op, locked, both.packer(), parts, both.sibling(),
+                                 {ManyWaySplitter::kUsualFill, ManyWaySplitter::Rest::kToAll}));
   }
   context_.memory.FreeNode(op, right);
   co_return Ok();

@@ -6,8 +6,14 @@
 #include <utility>
 
 #include "compute/rules/rules.h"
+#include "compute/tree/leaf_edit.h"
 
 namespace gossamer {
+namespace {
+
+constexpr size_t kManyLeaves = 8;
+
+}  // namespace
 
 GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
   // For a leaf and some writes of short entries.
@@ -285,37 +291,65 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
   Scratch& scratch = *lease;
   const bool has_changed = Merge(locked, batch, first, end, scratch, effect);
   if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(locked);
-  const size_t prefix_bytes = locked.unit(0).prefix().size();
-  const size_t bytes = LeafPacker::BytesOf(scratch.old, prefix_bytes) +
-                       LeafPacker::BytesOf(scratch.fresh, prefix_bytes);
-  const bool may_fit = scratch.fresh.empty() || bytes <= scratch.packer.Capacity(0);
-  if (may_fit) {
-    CollectInUnitOrder(scratch);
-    const LeafContent content{Next(locked.unit(0).version()), locked.path.low,
-                              locked.unit(0).high(), locked.trailer->sibling(), scratch.merged};
-    if (scratch.packer.PlaceAll(content)) {
-      BOOST_OUTCOME_CO_TRYV(co_await RewriteInPlace(locked, content, scratch.packer));
-      if (effect.tally.deleted != 0) NoteIfSparse(locked, content, scratch.packer);
-      co_return Ok();
-    }
+  CollectInUnitOrder(scratch);
+  LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
+                      locked.trailer->sibling(), scratch.merged};
+  // Fewer entries always fit.
+  const LeafPacker::Own own =
+      scratch.fresh.empty() ? LeafPacker::Own::kAsNeeded : LeafPacker::Own::kForRoom;
+  if (scratch.packer.PlaceAll(content, own)) {
+    BOOST_OUTCOME_CO_TRYV(co_await RewriteInPlace(locked, content, scratch.packer));
+    if (effect.tally.deleted != 0) NoteIfSparse(locked, content, scratch.packer);
+    co_return Ok();
   }
   CollectByKey(scratch);
-  co_return co_await splitter_.Split(op, locked, scratch.packer, scratch.merged,
-                                     FillOf(locked, batch, scratch));
+  const Cut cut = CutOf(locked, batch, scratch);
+  const std::span<const Entry> entries = scratch.merged;
+  if (cut.parted_at == 0) {
+    co_return co_await splitter_.Split(op, locked, scratch.packer, entries, cut.fill);
+  }
+  const KeyView separator = Separator(entries[cut.parted_at - 1].key, entries[cut.parted_at].key);
+  const std::array<ManyWaySplitter::Part, 2> parts{
+      {{entries.first(cut.parted_at), HighFence::At(separator)},
+       {entries.subspan(cut.parted_at), content.high}}};
+  co_return co_await splitter_.Split(op, locked, scratch.packer, parts, content.sibling, cut.fill);
 }
 
-// At the right edge of the tree, where new keys come last, leaves get full: ascending loads.
-ManyWaySplitter::Fill GroupWriter::FillOf(const LockedLeaf& locked, const WriteBatch& batch,
-                                          const Scratch& scratch) const {
-  if (batch.fill() != 0) return {batch.fill(), false};
-  constexpr ManyWaySplitter::Fill kUsual{ManyWaySplitter::kUsualFill, true};
-  if (!locked.unit(0).high().infinite) return kUsual;
-  const auto greater =
-      static_cast<size_t>(std::ranges::count_if(scratch.old, [&](const Entry& entry) {
-        return !scratch.fresh.empty() && entry.key > scratch.fresh.front().key;
-      }));
-  return greater <= scratch.merged.size() / kEdgeFraction ? ManyWaySplitter::Fill{1, false}
-                                                          : kUsual;
+GroupWriter::Cut GroupWriter::CutOf(const LockedLeaf& locked, const WriteBatch& batch,
+                                    const Scratch& scratch) {
+  using Rest = ManyWaySplitter::Rest;
+  if (batch.fill() != 0) return {0, {batch.fill(), Rest::kToLast}};
+  constexpr Cut kUsual{0, {ManyWaySplitter::kUsualFill, Rest::kToAll}};
+  if (scratch.fresh.empty()) return kUsual;
+  const std::span<const Entry> entries = scratch.merged;
+  const auto find = [&](const Entry& entry) {
+    return static_cast<size_t>(std::ranges::lower_bound(entries, entry.key, {}, &Entry::key) -
+                               entries.begin());
+  };
+  const size_t first = find(scratch.fresh.front());
+  const size_t end = find(scratch.fresh.back()) + 1;
+  const size_t above = entries.size() - end;
+  if (end - first != scratch.fresh.size()) {
+    // At the right edge of the tree, new keys may come a little out of order.
+    const bool at_edge =
+        locked.unit(0).high().infinite &&
+        entries.size() - first - scratch.fresh.size() <= entries.size() / kEdgeFraction;
+    return at_edge ? Cut{0, {1, Rest::kToLast}} : kUsual;
+  }
+  if (above == 0) return {0, {1, Rest::kToLast}};
+  // Many leaves are full then, and a last one more does not matter.
+  const bool are_many = scratch.fresh.size() >= kManyLeaves * above;
+  if (first == 0) return {0, {1, are_many ? Rest::kToLast : Rest::kToFirst}};
+  if (scratch.fresh.size() <= kFew) return kUsual;
+  const KeyView low = locked.path.low;
+  const auto part_at = [&](size_t at, Rest rest) -> Cut {
+    const bool is_short = IsShortFence(low, Separator(entries[at - 1].key, entries[at].key));
+    return is_short ? Cut{at, {1, rest}} : kUsual;
+  };
+  // They go on with what they have more in common with.
+  const bool ascend = CommonBytes(entries[first - 1].key, entries[first].key) >=
+                      CommonBytes(entries[end - 1].key, entries[end].key);
+  return ascend ? part_at(end, Rest::kToLast) : part_at(first, Rest::kToFirst);
 }
 
 void GroupWriter::NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,

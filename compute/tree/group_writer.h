@@ -124,8 +124,13 @@ class GroupWriter {
   // Notes a leaf that has lost entries, if few are left.
   void NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
                     const LeafPacker& packer) const;
-  ManyWaySplitter::Fill FillOf(const LockedLeaf& locked, const WriteBatch& batch,
-                               const Scratch& scratch) const;
+  // How the leaf and the new entries are cut into leaves. New entries that come in one place are taken for a part of more that
+  // comes in order: the leaves up to them get full.
+  struct Cut {
+    size_t parted_at = 0;  // no leaf has entries on both sides of this one; 0: any may
+    ManyWaySplitter::Fill fill;
+  };
+  static Cut CutOf(const LockedLeaf& locked, const WriteBatch& batch, const Scratch& scratch);
 
   TreeContext& context_;
   LeafLocker& leaves_;

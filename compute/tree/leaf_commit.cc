@@ -145,8 +145,10 @@ Task<Status> LeafCommitter::CommitWhole(LockedLeaf& locked, RemoteLock::After af
   std::vector<Entry> entries;
   KeyArena keys;
   locked.editor->AppendTo(entries, keys);
-  const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
-                            locked.trailer->sibling(), entries};
+  const Bounds bounds = locked.unit(0).bounds();
+  const LeafContent content{
+      Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
+      locked.trailer->sibling(),      entries,         {bounds.prefix_of, bounds.prefix.size()}};
   // In the order of the units: each gets what it held, or more.
   const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
   if (!EncodeLeaf(image, leaf, geometry, content)) {

@@ -9,6 +9,13 @@ namespace gossamer {
 
 namespace {
 
+// Of the entries that tell an order, three of four have to tell the same.
+constexpr bool AreMost(size_t some, size_t all) { return some * 4 >= all * 3; }
+// Of what keys that come in descending order share, the last bytes change next.
+constexpr size_t kBytesLeftOpen = 2;
+// The latest entry of a unit is near the new one if at most this part of the leaf is between them.
+constexpr size_t kNearFraction = 2;
+
 // Most units hold few entries, and an array for the maximum takes time to construct.
 constexpr uint32_t kFew = 16;
 
@@ -54,13 +61,12 @@ std::optional<LeafHalves> EncodeHalves(LeafPacker& packer, const LeafRewrite& re
   if (!IsShortFence(rewrite.low, separator)) return std::nullopt;
   LeafHalves halves;
   halves.separator = Key(separator);
-  const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(separator),
-                                 rewrite.sibling, below};
-  const LeafContent right_content{rewrite.version, separator, rewrite.high, rewrite.old_sibling,
-                                  above};
-  if (!packer.PlaceAll(left_content)) return std::nullopt;
+  LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(separator), rewrite.sibling,
+                           below};
+  LeafContent right_content{rewrite.version, separator, rewrite.high, rewrite.old_sibling, above};
+  if (!packer.PlaceAll(left_content, LeafPacker::Own::kAsNeeded)) return std::nullopt;
   halves.left_hint = packer.Encode(left, rewrite.leaf, left_content);
-  if (!packer.PlaceAll(right_content)) return std::nullopt;
+  if (!packer.PlaceAll(right_content, LeafPacker::Own::kAsNeeded)) return std::nullopt;
   halves.right_hint = packer.Encode(right, rewrite.sibling, right_content);
   return halves;
 }
@@ -90,8 +96,58 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
 
 }  // namespace
 
+// In a unit, entries are in the order in which they came; a rewrite of the leaf keeps that.
+OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_t> counts,
+                          std::span<const Entry> after, bool at_edge) {
+  const PrefixedKey fresh(after.back().key);
+  const std::span<const Entry> others = after.first(after.size() - 1);
+  const auto is_less = [](const Entry& a, const Entry& b) {
+    return PrefixedKey(a.key) < PrefixedKey(b.key);
+  };
+  const auto count_between = [&](const Entry& a, const Entry& b) {
+    return static_cast<size_t>(std::ranges::count_if(
+        others, [&](const Entry& other) { return is_less(a, other) && is_less(other, b); }));
+  };
+  const auto below = static_cast<size_t>(std::ranges::count_if(
+      others, [&](const Entry& other) { return PrefixedKey(other.key) < fresh; }));
+  const size_t above = others.size() - below;
+  // At the right edge of the tree, new keys may come a little out of order: many operations are in flight.
+  if (at_edge && above <= after.size() / kEdgeFraction) return {below, false};
+
+  size_t ascents = 0;
+  size_t descents = 0;
+  size_t latest = 0;  // entries of units
+  size_t latest_below = 0;
+  size_t latest_above = 0;
+  const size_t near = others.size() / kNearFraction;
+  size_t at = 0;
+  for (const size_t count : counts) {
+    if (count == 0) continue;
+    for (size_t i = at + 1; i < at + count; ++i) {
+      ++(is_less(before[i - 1], before[i]) ? ascents : descents);
+    }
+    at += count;
+    const Entry& last = before[at - 1];
+    ++latest;
+    if (is_less(last, after.back())) {
+      latest_below += count_between(last, after.back()) <= near ? 1 : 0;
+    } else {
+      latest_above += count_between(after.back(), last) <= near ? 1 : 0;
+    }
+  }
+  const size_t pairs = ascents + descents;
+  // What is on the far side of the new entry is of others: it goes into a leaf of its own.
+  if (AreMost(ascents, pairs) && AreMost(latest_below, latest)) {
+    return {above == 0 ? below : below + 1, false};
+  }
+  if (AreMost(descents, pairs) && AreMost(latest_above, latest)) {
+    return {below == 0 ? 1 : below, true};
+  }
+  return {};
+}
+
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
-                                      std::span<const Entry> entries, size_t right_count,
+                                      std::span<const Entry> entries, size_t left_count,
                                       std::span<std::byte> left, std::span<std::byte> right) {
   RankScratch scratch;
   std::vector<uint32_t> ranks;
@@ -99,8 +155,8 @@ std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rew
   const size_t count = entries.size();
   const size_t half = count / 2;
   std::optional<LeafHalves> halves;
-  if (right_count != 0) {
-    for (size_t middle = count - right_count; middle > half; --middle) {
+  if (left_count != 0) {
+    for (size_t middle = left_count; middle != half; middle < half ? ++middle : --middle) {
       halves = TryEncode(packer, rewrite, entries, ranks, middle, left, right);
       if (halves) return halves;
     }
@@ -123,6 +179,23 @@ std::optional<LeafHalves> EncodeEmptyLeft(LeafPacker& packer, const LeafRewrite&
   if (first == rewrite.low.view()) return std::nullopt;
   return EncodeHalves(packer, rewrite, SeparatorBelow(rewrite.low, first), {}, entries, left,
                       right);
+}
+
+std::optional<LeafHalves> EncodeRoomBelow(LeafPacker& packer, const LeafRewrite& rewrite,
+                                          std::span<const Entry> entries, std::span<std::byte> left,
+                                          std::span<std::byte> right) {
+  const auto [least, greatest] = std::ranges::minmax(entries, {}, &Entry::key);
+  const Bounds bounds = Bounds::Of(rewrite.low, rewrite.high);
+  const size_t with_high = rewrite.high.infinite ? 0 : CommonBytes(least.key, rewrite.high.key);
+  const size_t usual = std::max({CommonBytes(rewrite.low, greatest.key), bounds.prefix.size(),
+                                 with_high <= kMaxFenceBytes ? with_high : 0});
+  const size_t common = CommonBytes(least.key, greatest.key);
+  const size_t fence = std::min(common - std::min(common, kBytesLeftOpen),
+                                CommonBytes(rewrite.low, least.key) + kMaxFenceBytes);
+  const bool makes_room = fence > usual && LeafPacker::BytesOf(entries, fence) * 2 <=
+                                               LeafPacker::BytesOf(entries, usual);
+  if (!makes_room) return std::nullopt;
+  return EncodeHalves(packer, rewrite, least.key.substr(0, fence), {}, entries, left, right);
 }
 
 }  // namespace gossamer

@@ -76,7 +76,7 @@ bool LeafEditor::IsSparse() const {
 
 LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
   Found found = FindIn(home, key);
-  if (!found.entry && Unit(home).overflowed()) {
+  if (!found.entry && Unit(home).overflowed() && Unit(home).HasPrefix(key)) {
     if (knows(geometry_.overflow_unit())) {
       found = FindIn(geometry_.overflow_unit(), key);
     } else {
@@ -111,20 +111,24 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   }
   if (old.is_unsure) return Applied::kUnknown;
   if (old.entry && old.unit == overflow) has_used_overflow_ = true;
-  const bool is_too_long = !write.entry.is_long() && key.size() - Unit(write.unit).prefix().size() >
-                                                         geometry_.max_suffix_bytes();
+  // A key without the prefix of the leaf's own needs a shorter one, with which the leaf is arranged anew.
+  const bool has_prefix = Unit(write.unit).HasPrefix(key);
+  const size_t longest = geometry_.max_suffix_bytes();
+  const bool is_too_long =
+      !write.entry.is_long() && key.size() > longest &&
+      (!has_prefix || key.size() > Unit(write.unit).bounds().LongestKey(longest));
   WriteMode mode = write.mode;
   if (mode == WriteMode::kModify) {
     if (!Decide(write, old.entry, is_too_long)) return Applied::kRefused;
     const bool is_put = write.modification->change().kind == ValueModifier::Kind::kPut;
     mode = is_put ? WriteMode::kPut : WriteMode::kDelete;
   }
-  if (is_too_long && mode != WriteMode::kDelete) return Applied::kTooLong;
   if (old.entry ? mode == WriteMode::kInsert
                 : mode == WriteMode::kUpdate || mode == WriteMode::kDelete) {
     write.status = MakeError(old.entry ? Code::kAlreadyExists : Code::kNotFound);
     return Applied::kRefused;
   }
+  if (is_too_long && mode != WriteMode::kDelete) return Applied::kTooLong;
   const std::optional<BlockRef> replaced =
       old.entry && old.entry->has_block() ? std::optional(old.entry->block()) : std::nullopt;
 
@@ -145,6 +149,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     const auto removed = removed_.begin() + static_cast<ptrdiff_t>(removed_count_);
     const bool was_removed = std::find(removed_.begin(), removed, write.hash) != removed;
     if (!rules::MayAdd(was_removed)) return Applied::kLater;
+    if (!has_prefix) return Applied::kNoRoom;
     const bool overflowed = Unit(write.unit).overflowed();
     if (!Add(write.unit, overflowed, write.entry)) {
       if (!knows(overflow)) return Applied::kUnread;

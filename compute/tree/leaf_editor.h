@@ -66,8 +66,8 @@ class LeafEditor {
     kRefused,  // `status` says why; nothing to write
     kUnread,   // the overflow group must be known first
     kUnknown,  // a long key must be known first: see UnknownLongKeys
-    kTooLong,  // the leaf can take the key as a long key only
-    kNoRoom,   // it fits neither into its home nor into the overflow group
+    kTooLong,  // the leaf, as it is, can take the key as a long key only
+    kNoRoom,   // it fits neither into its home nor into the overflow group, or lacks the prefix
     kLater,    // not together with what was applied before (rule W3)
   };
 

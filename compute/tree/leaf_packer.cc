@@ -10,6 +10,9 @@
 namespace gossamer {
 namespace {
 
+// Of the room of a leaf: a prefix of its own leaves so much free, or is not worth a rewrite.
+constexpr size_t kRoomFraction = 8;
+
 // The length of Separator(left, right).
 size_t SeparatorBytes(KeyView left, KeyView right) {
   constexpr size_t kWord = sizeof(uint64_t);
@@ -66,7 +69,7 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
     return std::max<size_t>(1, BytesOf(first, prefix));
   };
   // The least prefix and the longest fence that the leaf may have, wherever it ends.
-  FenceBytes fences{~size_t{0}, 0};
+  FenceBytes fences{~size_t{0}, 0, ~size_t{0}};
   size_t capacity = 0;  // entries that a unit has room for
   size_t limit = 0;     // entries that the leaf may have
   uint32_t fullest = 0;
@@ -82,7 +85,7 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
           std::min<size_t>((geometry_.unit_bytes() - kGroupHeaderBytes - fences.high) / entry_bytes,
                            GroupView::kMaxEntries);
       limit = most.bytes / bytes_behind(most.prefix_bytes.value_or(fences.prefix));
-      if (fullest > capacity) break;
+      if (fullest > capacity || first.key.size() > fences.longest) break;
     }
     if (i != begin && i - begin >= limit) break;
     const uint64_t hash = KeyHash(entry.key);
@@ -107,9 +110,10 @@ size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, cons
                               size_t prefix_bytes, FencesAt fences_at) {
   const uint32_t overflow = geometry_.overflow_unit();
   std::fill_n(units_.begin(), geometry_.units(), Unit());
-  FenceBytes fences{~size_t{0}, 0};  // as above
-  size_t bytes = 0;                  // of whole keys and what is stored for them
+  FenceBytes fences{~size_t{0}, 0, ~size_t{0}};  // as above
+  size_t bytes = 0;                              // of whole keys and what is stored for them
   size_t long_count = 0;
+  size_t longest = 0;  // of keys that are not long ones
   const auto bytes_of = [&fences](const GroupSizer& sizer) {
     return sizer.WithoutPrefix(static_cast<uint32_t>(fences.prefix)).bytes() + fences.high;
   };
@@ -125,7 +129,12 @@ size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, cons
       if (!still_fit) return i;
     }
     bytes += BytesOf(entry, 0);
-    if (entry.is_long()) ++long_count;
+    if (entry.is_long()) {
+      ++long_count;
+    } else {
+      longest = std::max(longest, entry.key.size());
+    }
+    if (longest > fences.longest) return i;
     const size_t unstored =
         (i + 1 - begin - long_count) * most.prefix_bytes.value_or(fences.prefix);
     if (i != begin && bytes - unstored > most.bytes) return i;
@@ -148,27 +157,58 @@ size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, cons
   return entries.size();
 }
 
-size_t LeafPacker::Place(const Supply& supply, const Most& most) {
+LeafPacker::Placed LeafPacker::Place(const Supply& supply, const Most& most) {
   const std::span<const Entry> entries = supply.entries;
   const LowFence low(supply.low);
+  const size_t suffix = geometry_.max_suffix_bytes();
   const auto fences_at = [&](size_t i) -> FenceBytes {
     if (i + 1 == entries.size()) {
-      if (supply.high.infinite) return {};
+      if (supply.high.infinite) return {0, 0, suffix};
       const size_t prefix = low.CommonWith(supply.high.key);
-      return {prefix, supply.high.key.size() - prefix};
+      return {prefix, supply.high.key.size() - prefix, prefix + suffix};
     }
     const KeyView next = entries[i + 1].key;
     const size_t separator = SeparatorBytes(entries[i].key, next);
     const size_t prefix = std::min(low.CommonWith(next), separator);
     // The leaf does not end where its fence would be longer.
-    return {prefix, std::min<size_t>(separator - prefix, kMaxFenceBytes)};
+    return {prefix, std::min<size_t>(separator - prefix, kMaxFenceBytes), prefix + suffix};
   };
-  // The prefix is known once the end is. Until then, each long key counts with all bytes that a unit stores of it at most.
-  const size_t end = PlaceFrom(entries, supply.begin, most, 0, fences_at);
-  if (end == entries.size()) return end;
-  size_t cut = end;
-  while (cut != supply.begin && !IsShortFence(supply.low, FenceAt(supply, cut))) --cut;
-  return cut == end ? end : PlaceFrom(entries.first(cut), supply.begin, most, 0, fences_at);
+  const auto own_fences_at = [&](size_t i) -> FenceBytes {
+    const size_t prefix = low.CommonWith(entries[i].key);
+    return {prefix, fences_at(i).high + 1, prefix + suffix - 1};
+  };
+  const auto place = [&](auto at) {
+    // The prefix is known once the end is. Until then, each long key counts with all bytes that a unit stores of it at most.
+    const size_t end = PlaceFrom(entries, supply.begin, most, 0, at);
+    if (end == entries.size()) return end;
+    size_t cut = end;
+    while (cut != supply.begin && !IsShortFence(supply.low, FenceAt(supply, cut))) --cut;
+    return cut == end ? end : PlaceFrom(entries.first(cut), supply.begin, most, 0, at);
+  };
+  Placed placed{place(fences_at)};
+  const size_t count = placed.end - supply.begin;
+  const size_t rest = entries.size() - supply.begin;
+  // As many as another leaf would hold: the last leaf may take all, if it is not held to what its range shares.
+  const bool may_be_last = rest != count && rest <= count + count / 4;
+  if (may_be_last) {
+    LeafContent last{NodeVersion{0}, supply.low, supply.high, RemotePtr(),
+                     entries.subspan(supply.begin)};
+    const bool fits =
+        PlaceAll(last, Own::kAsNeeded) &&
+        BytesOf(last.entries, most.prefix_bytes.value_or(last.own.bytes)) <= most.bytes;
+    if (fits) return {entries.size(), last.own};
+    place(fences_at);
+  }
+  if (count != 0 || rest == 0) return placed;
+  const Entry& first = entries[supply.begin];
+  const bool is_too_long = !first.is_long() && first.key.size() > fences_at(supply.begin).longest;
+  if (!is_too_long) return placed;
+  placed.end = place(own_fences_at);
+  if (placed.end != supply.begin) {
+    // The last key shares least with the fence.
+    placed.own = {PrefixOf::kLowFence, low.CommonWith(entries[placed.end - 1].key)};
+  }
+  return placed;
 }
 
 KeyView LeafPacker::FenceAt(const Supply& supply, size_t end) {
@@ -177,11 +217,35 @@ KeyView LeafPacker::FenceAt(const Supply& supply, size_t end) {
                              : Separator(supply.entries[end - 1].key, next);
 }
 
-bool LeafPacker::PlaceAll(const LeafContent& content) {
+bool LeafPacker::Fits(const LeafContent& content) {
   const Bounds bounds = content.bounds();
-  const FenceBytes fences{bounds.prefix.size(), bounds.fence.size()};
+  const FenceBytes fences{bounds.prefix.size(), bounds.stored_bytes(),
+                          bounds.LongestKey(geometry_.max_suffix_bytes())};
   return PlaceFrom(content.entries, 0, Most(), fences.prefix,
                    [fences](size_t) { return fences; }) == content.entries.size();
+}
+
+bool LeafPacker::PlaceAll(LeafContent& content, Own own) {
+  content.own = {};
+  if (Fits(content)) return true;
+  if (own == Own::kNever || content.entries.empty()) return false;
+  const auto [least, greatest] = std::ranges::minmax_element(content.entries, {}, &Entry::key);
+  const size_t shared = content.bounds().prefix.size();
+  const auto try_own = [&](PrefixOf of, size_t bytes) {
+    if (bytes <= shared) return false;
+    content.own = {of, bytes};
+    const size_t room = Capacity(content.bounds().stored_bytes());
+    const bool is_worth_it =
+        own == Own::kAsNeeded || BytesOf(content.entries, bytes) <= room - room / kRoomFraction;
+    return is_worth_it && Fits(content);
+  };
+  if (try_own(PrefixOf::kLowFence, CommonBytes(content.low, greatest->key))) return true;
+  if (!content.high.infinite &&
+      try_own(PrefixOf::kHighFence, CommonBytes(least->key, content.high.key))) {
+    return true;
+  }
+  content.own = {};
+  return false;
 }
 
 uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,
@@ -209,7 +273,7 @@ uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,
   } else {
     add_all([](GroupEncoder& unit, const Entry& entry) { unit.Add(entry); });
   }
-  const size_t fixed = kGroupHeaderBytes + bounds.fence.size();
+  const size_t fixed = kGroupHeaderBytes + bounds.stored_bytes();
   for (uint32_t number = 0; number < unit_count; ++number) {
     const Unit& unit = units_[number];
     // As GroupView::HasRoomForAnother.

@@ -4,9 +4,9 @@
 // Example: entries that take several leaves.
 //
 //   for (size_t begin = 0; begin < entries.size();) {
-//     const size_t end = packer.Place(entries, begin, limit, high);
-//     const uint64_t hint = packer.Encode(image, leaf, content of [begin, end));
-//     begin = end;
+//     const LeafPacker::Placed placed = packer.Place({entries, low, high, begin}, limit);
+//     const uint64_t hint = packer.Encode(image, leaf, content of [begin, placed.end), with placed.own);
+//     begin = placed.end;
 //   }
 //
 // Thread-safety: none. Cost: no allocation once its vectors have grown; each entry is copied once.
@@ -57,18 +57,30 @@ class LeafPacker {
     size_t bytes = kNoLimit;
     std::optional<size_t> prefix_bytes;
   };
+  // The entries that go into one leaf.
+  struct Placed {
+    size_t end = 0;
+    OwnPrefix own{};
+  };
   // Finds how many entries go into one leaf: as many as fit, not above `most`, and so that the fence behind them is short. If
-  // there is no such fence, none: a leaf without entries, behind which the others have a longer prefix.
+  // there is no such fence, none: a leaf without entries, behind which the others have a longer prefix. The leaf has a prefix
+  // of its own only if its first key would be too long without, or if it then takes all entries.
   // Returns the end. If that is that of all entries, they fit with the high fence `supply.high`. If not, the leaf ends at
   // FenceAt.
   // Requires: the keys ascend; the fences `low` and `high` are short together.
-  size_t Place(const Supply& supply, const Most& most);
+  Placed Place(const Supply& supply, const Most& most);
   // The high fence of a leaf of the entries [supply.begin, end).
   static KeyView FenceAt(const Supply& supply, size_t end);
+  // Whether a leaf may have a prefix of its own.
+  enum class Own : uint8_t {
+    kNever,
+    kForRoom,  // if the leaf then has room for more: not for the few bytes that would soon be used up
+    kAsNeeded,  // if all entries fit with it only
+  };
   // Whether all entries of `content` fit into one leaf, placed in the given order. Those of a leaf fit again in the order of
-  // LeafView::AppendTo.
-  // Requires: distinct keys.
-  bool PlaceAll(const LeafContent& content);
+  // LeafView::AppendTo. Sets `content.own`.
+  // Requires: distinct keys, all of them known whole unless `own` is kNever.
+  bool PlaceAll(LeafContent& content, Own own);
   // Encodes the leaf of the last Place or PlaceAll to `out` (node_bytes). `content.entries` are the entries that were placed.
   // Returns the leaf's hint.
   uint64_t Encode(std::span<std::byte> out, RemotePtr leaf, const LeafContent& content) const;
@@ -78,15 +90,17 @@ class LeafPacker {
     GroupSizer sizer{0, 0};  // of whole keys, without the fence
     bool overflowed = false;
   };
-  // Of a leaf's fences.
+  // Of a leaf's bounds.
   struct FenceBytes {
-    size_t prefix = 0;  // that they share
-    size_t high = 0;    // behind that
+    size_t prefix = 0;   // length
+    size_t high = 0;     // Bounds::stored_bytes
+    size_t longest = 0;  // Bounds::LongestKey
 
     // Takes the shorter prefix and the longer fence of both. Returns whether that is a change.
     bool Worsen(const FenceBytes& other) {
       if (other.high <= high && other.prefix >= prefix) return false;
-      *this = {std::min(prefix, other.prefix), std::max(high, other.high)};
+      *this = {std::min(prefix, other.prefix), std::max(high, other.high),
+               std::min(longest, other.longest)};
       return true;
     }
   };
@@ -95,6 +109,7 @@ class LeafPacker {
   template <typename FencesAt>
   size_t PlaceFrom(std::span<const Entry> entries, size_t begin, const Most& most,
                    size_t prefix_bytes, FencesAt fences_at);
+  bool Fits(const LeafContent& content);
   // Returns nullopt if not all entries of the leaf have the same lengths.
   template <typename FencesAt>
   std::optional<size_t> PlaceAlike(std::span<const Entry> entries, size_t begin, const Most& most,

@@ -39,12 +39,12 @@ TEST(LeafPacker, PlacesAsEncodeLeafDoes) {
     std::vector<Entry> entries;
     for (const auto& [hash, entry] : by_hash) entries.push_back(entry);
     const HighFence high = random.Below(2) == 0 ? HighFence() : HighFence::At(prefix + "zz");
-    const LeafContent content_of{NodeVersion{7}, prefix, high, RemotePtr(), entries};
+    LeafContent content_of{NodeVersion{7}, prefix, high, RemotePtr(), entries};
     std::vector<std::byte> expected(node_bytes);
     std::vector<std::byte> image(node_bytes, std::byte{0xee});
     LeafPacker packer(geometry);
     const bool fits = EncodeLeaf(expected, leaf, geometry, content_of);
-    ASSERT_EQ(packer.PlaceAll(content_of), fits);
+    ASSERT_EQ(packer.PlaceAll(content_of, LeafPacker::Own::kNever), fits);
     ++(fits ? fitting : refused);
     if (!fits) continue;
     const uint64_t hint = packer.Encode(image, leaf, content_of);
@@ -93,9 +93,9 @@ TEST(LeafPacker, KnowsTheHintOfLongKeys) {
   for (int round = 0; round < 1000; ++round) {
     const MixedKeys keys(random, random.Below(20));
     const HighFence high = HighFence::At(keys.prefix + "\xff\xff");
-    const LeafContent content{NodeVersion{7}, keys.prefix, high, RemotePtr(), keys.entries};
+    LeafContent content{NodeVersion{7}, keys.prefix, high, RemotePtr(), keys.entries};
     LeafPacker packer(geometry);
-    if (!packer.PlaceAll(content)) continue;
+    if (!packer.PlaceAll(content, LeafPacker::Own::kNever)) continue;
     std::vector<std::byte> expected(geometry.node_bytes());
     ASSERT_TRUE(EncodeLeaf(expected, leaf, geometry, content));
     std::vector<std::byte> image(geometry.node_bytes());
@@ -131,6 +131,7 @@ TEST(LeafPacker, PlacesAsManyAsFit) {
   size_t ended_by_room = 0;
   size_t ended_by_bytes = 0;
   size_t ended_early = 0;
+  size_t with_own_prefix = 0;
   for (int round = 0; round < 300; ++round) {
     const uint32_t node_bytes = uint32_t{512} << random.Below(2);
     const LeafGeometry geometry(node_bytes);
@@ -184,7 +185,12 @@ TEST(LeafPacker, PlacesAsManyAsFit) {
       }
     }
     LeafPacker packer(geometry);
-    const size_t end = packer.Place({entries, low, high, begin}, most);
+    const auto [end, own] = packer.Place({entries, low, high, begin}, most);
+    if (own.of != PrefixOf::kBoth) {
+      ASSERT_EQ(end, entries.size());
+      ++with_own_prefix;
+      continue;
+    }
     ASSERT_LE(end, expected);
     ASSERT_TRUE(has_grown || end == expected);
     if (end != expected) ++ended_early;
@@ -194,6 +200,7 @@ TEST(LeafPacker, PlacesAsManyAsFit) {
   EXPECT_GT(ended_by_room, 20u);
   EXPECT_GT(ended_by_bytes, 20u);
   EXPECT_LT(ended_early, 100u);
+  EXPECT_LT(with_own_prefix, 100u);
 }
 
 }  // namespace

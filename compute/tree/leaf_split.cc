@@ -40,6 +40,11 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
   return anew;
 }
 
+bool LeafSplitter::IsTooLong(const Bounds& bounds, const Entry& entry) const {
+  return !entry.is_long() &&
+         entry.key.size() > bounds.LongestKey(context_.geometry().max_suffix_bytes());
+}
+
 Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const RemotePtr leaf = locked.leaf();
@@ -57,15 +62,27 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
 
   // Deletes or shorter entries may have made room in other units, which only a new arrangement can
   // use.
-  const LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
-                            anew.rewrite.old_sibling, anew.after};
-  if (!packer_.PlaceAll(content)) {
+  LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
+                      anew.rewrite.old_sibling, anew.after};
+  if (!packer_.PlaceAll(content, LeafPacker::Own::kNever)) {
     // 1 RT if there are any.
     const Status known = co_await leaves_.ReadLongKeys(op, locked);
     if (!known) co_return co_await Fail(locked, known.error());
-    Rearrangement parts = Rearrange(locked, write);
-    parts.images = std::move(images.value());
-    co_return co_await Split(op, locked, write, parts);
+    anew = Rearrange(locked, write);
+    content.low = anew.rewrite.low;
+    content.entries = anew.after;
+    const bool may_be_short = !IsTooLong(content.bounds(), write.entry);
+    const bool fits = packer_.PlaceAll(
+        content, may_be_short ? LeafPacker::Own::kForRoom : LeafPacker::Own::kAsNeeded);
+    if (!fits) {
+      std::vector<uint32_t> counts;
+      for (uint32_t unit = 0; unit < context_.geometry().units(); ++unit) {
+        counts.push_back(locked.unit(unit).count());
+      }
+      anew.cut = FindOrderedCut(anew.before, counts, anew.after, anew.rewrite.high.infinite);
+      anew.images = std::move(images.value());
+      co_return co_await Split(op, locked, write, anew);
+    }
   }
   anew.images = std::move(images.value());
   const uint64_t hint = packer_.Encode(anew.image(node_bytes, 0), leaf, content);
@@ -89,6 +106,10 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   anew.rewrite.sibling = sibling;
   Edited edited = Edited::kDone;
   const std::optional<LeafHalves> encoded = EncodeHalves(write, anew, edited);
+  if (!encoded && edited == Edited::kTooLong) {
+    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
+    co_return edited;
+  }
   if (!encoded) {
     co_return co_await Fail(locked, CorruptNode(leaf, "a leaf that cannot be split"));
   }
@@ -128,15 +149,16 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const std::span<std::byte> left = anew.image(node_bytes, 0);
   const std::span<std::byte> right = anew.image(node_bytes, 1);
-  const PrefixedKey own(write.entry.key);
-  const auto greater = static_cast<size_t>(std::ranges::count_if(
-      anew.before, [&](const Entry& old) { return own < PrefixedKey(old.key); }));
-  // At the right edge of the tree, the new entry goes right, with only the few that overtook it:
-  // ascending loads, also with many operations in flight, fill leaves.
-  const bool at_edge = anew.rewrite.high.infinite && greater <= anew.after.size() / kEdgeFraction;
-  std::optional<LeafHalves> halves =
-      EncodeSplit(packer_, anew.rewrite, anew.after, at_edge ? greater + 1 : 0, left, right);
+  std::optional<LeafHalves> halves;
+  if (anew.cut.descends) halves = EncodeRoomBelow(packer_, anew.rewrite, anew.after, left, right);
   if (halves) return halves;
+  halves = EncodeSplit(packer_, anew.rewrite, anew.after, anew.cut.left_count, left, right);
+  if (halves) return halves;
+  if (IsTooLong(Bounds::Of(anew.rewrite.low, anew.rewrite.high), write.entry)) {
+    write.replaced.reset();
+    edited = Edited::kTooLong;
+    return std::nullopt;
+  }
   // Long fences and fragmentation may leave no room for the entry in either half. Without it, both
   // fit.
   write.replaced.reset();

@@ -34,7 +34,7 @@ class LeafSplitter {
       : context_(context), leaves_(leaves), parents_(parents), packer_(context.geometry()) {}
 
   // Rewrites the locked leaf with `write` applied: in place if it fits, else by a split. Always
-  // ends the lock.
+  // ends the lock. A prefix of its own makes room in a leaf whose keys share more than its range.
   // Errors: as LeafWriter::Write.
   // Cost: 1 RT to READ the leaf whole, unless that was done with the lock because the leaf was
   // known to be full; then 1 RT to WRITE it in place, 2 RT or more for a split.
@@ -50,6 +50,7 @@ class LeafSplitter {
     std::vector<Entry> before;
     std::vector<Entry> after;  // the write's own entry last
     BufferLease images;        // of the leaf, then of a sibling
+    OrderedCut cut;
 
     std::span<std::byte> image(uint32_t node_bytes, uint32_t number) const {
       return {images.data() + size_t{number} * node_bytes, node_bytes};
@@ -65,7 +66,10 @@ class LeafSplitter {
 
   static Rearrangement Rearrange(const LockedLeaf& locked, LeafWrite& write);
   Task<Result<Edited>> Split(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew);
-  // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry.
+  // Whether a leaf with `bounds` does not take the key of `entry` whole.
+  bool IsTooLong(const Bounds& bounds, const Entry& entry) const;
+  // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry, and to kTooLong if that has to be
+  // a long key.
   // Returns: nullopt if the leaf cannot be split.
   std::optional<LeafHalves> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                          Edited& edited);

@@ -76,7 +76,8 @@ Entry::Kind LeafWriter::KindFor(KeyView key, std::string_view value) const {
     std::vector<NodeCache::LeafRef> leaf;
     HighFence high;
     const bool is_cached = context_.cache.CollectRight(key, 1, leaf, high) != 0;
-    const size_t prefix_bytes = is_cached ? Bounds::Of(leaf[0].low, high).prefix.size() : 0;
+    // The leaf may get a prefix of its own for the key.
+    const size_t prefix_bytes = is_cached ? CommonBytes(leaf[0].low, key) : 0;
     if (key.size() > prefix_bytes + limits.key_bytes) return Entry::Kind::kLong;
   }
   return value.size() > limits.value_bytes ? Entry::Kind::kBlock : Entry::Kind::kInline;
@@ -331,11 +332,14 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
     }
     applied = editor.Apply(write);
   }
-  if (applied == LeafEditor::Applied::kTooLong) {
+  const KeyView key = write.entry.key;
+  const bool may_fit =
+      key.size() <= CommonBytes(locked.path.low, key) + context_.store.inline_limits.key_bytes;
+  if (applied == LeafEditor::Applied::kTooLong && !may_fit) {
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
     co_return Edited::kTooLong;
   }
-  if (applied == LeafEditor::Applied::kNoRoom) {
+  if (applied == LeafEditor::Applied::kTooLong || applied == LeafEditor::Applied::kNoRoom) {
     co_return co_await splitter_.Rewrite(op, locked, write);
   }
 

@@ -14,27 +14,36 @@ namespace {
 constexpr size_t kMostCachedAhead = 4;
 // For an estimate of what fits into a leaf.
 constexpr size_t kUsualFenceBytes = 8;
+// How much of its room a leaf holds at least, nearly always: entries do not fill units evenly.
+constexpr double kUsualPacking = 0.88;
 
 }  // namespace
 
 ManyWaySplitter::Plan::Plan(const LeafPacker& packer, KeyView low, const Part& part, Fill fill)
-    : prefix_bytes(Bounds::Of(low, part.high).prefix.size()),
-      bytes(LeafPacker::BytesOf(part.entries, prefix_bytes)),
-      room(std::max<size_t>(
-          1,
-          static_cast<size_t>(fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes))))),
-      is_even(fill.is_even) {
+    : prefix_bytes(Bounds::Of(low, part.high).prefix.size()), rest(fill.rest) {
+  double most = fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes));
+  if (rest == Rest::kToFirst && !part.entries.empty()) {
+    prefix_bytes = CommonBytes(part.entries.front().key, part.entries.back().key);
+    most *= kUsualPacking;
+  }
+  bytes = LeafPacker::BytesOf(part.entries, prefix_bytes);
+  room = std::max<size_t>(1, static_cast<size_t>(most));
   leaves = (bytes + room - 1) / room;
 }
 
 LeafPacker::Most ManyWaySplitter::Plan::most() const {
-  if (!is_even) return {room, {}};
-  return {bytes / std::max<size_t>(leaves, 1) + 1, prefix_bytes};
+  switch (rest) {
+    case Rest::kToLast: break;
+    case Rest::kToFirst: return {bytes - std::min(bytes, (leaves - 1) * room) + 1, prefix_bytes};
+    case Rest::kToAll: return {bytes / std::max<size_t>(leaves, 1) + 1, prefix_bytes};
+  }
+  return {room, {}};
 }
 
 void ManyWaySplitter::Plan::Placed(std::span<const Entry> entries) {
   bytes -= LeafPacker::BytesOf(entries, prefix_bytes);
   if (leaves > 1) --leaves;
+  if (rest == Rest::kToFirst) rest = Rest::kToAll;
 }
 
 Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
@@ -56,12 +65,13 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
     bool is_placed = false;
     for (size_t begin = 0; !is_placed;) {
       const LeafPacker::Supply supply{part.entries, low, part.high, begin};
-      const size_t end = packer.Place(supply, plan.most());
+      const auto [end, own] = packer.Place(supply, plan.most());
       is_placed = end == part.entries.size();
       const bool is_last = is_placed && number + 1 == parts.size();
       content.low = low;
       content.high = is_placed ? part.high : HighFence::At(LeafPacker::FenceAt(supply, end));
       content.entries = part.entries.subspan(begin, end - begin);
+      content.own = own;
       content.sibling = sibling;
       std::span<std::byte> next_image;
       if (!is_last) {

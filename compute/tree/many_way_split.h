@@ -32,16 +32,22 @@ class ManyWaySplitter {
   ManyWaySplitter(TreeContext& context, ParentLinker& parents)
       : context_(context), parents_(parents) {}
 
-  // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold `entries`. `fill`: how full
-  // each gets, as a part of what fits; the last one gets the rest. With `is_even`, all get about as much.
+  // How full leaves get.
+  enum class Rest : uint8_t {
+    kToLast,   // each gets `part` of what fits, the last one what is left
+    kToFirst,  // likewise, the first one
+    kToAll,    // all get about as much
+  };
+  struct Fill {
+    double part = 1;
+    Rest rest = Rest::kToLast;
+  };
+
+  // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold `entries`.
   // Always ends the lock.
   // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf in the order of its units.
   // Errors: MaybeApplied; after any other error nothing was written.
   // Cost: 2 RT for the leaves, 1 RT for each parent that was locked along with them, and no allocation an entry.
-  struct Fill {
-    double part = 1;
-    bool is_even = false;
-  };
   Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
                      Fill fill) {
     const Part part{entries, locked.unit(0).high()};
@@ -86,7 +92,7 @@ class ManyWaySplitter {
     size_t bytes = 0;
     size_t leaves = 0;
     size_t room = 0;  // most bytes of a leaf
-    bool is_even = false;
+    Rest rest = Rest::kToLast;
   };
 
   // Allocates and encodes the chain.

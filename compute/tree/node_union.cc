@@ -36,7 +36,7 @@ bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const s
   b->AppendTo(entries_, keys_);
   has_empty_ = left_count_ == 0 || left_count_ == entries_.size();
   const Bounds bounds = Bounds::Of(nodes_.low, high_);
-  const size_t longest = bounds.prefix.size() + geometry_.max_suffix_bytes();
+  const size_t longest = bounds.LongestKey(geometry_.max_suffix_bytes());
   are_short_ = std::ranges::all_of(entries_, [longest](const Entry& entry) {
     return entry.is_long() || entry.key.size() <= longest;
   });
@@ -77,8 +77,8 @@ bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
   const bool may_be_one = are_short_ && (high_.infinite || IsShortFence(nodes_.low, high_.key));
   if (!may_be_one) return false;
   if (nodes_.level != 0) return EncodeInternal(out, nodes_.left, node_);
-  const LeafContent content{Next(version_), nodes_.low, high_, sibling_, entries_};
-  if (!packer_.PlaceAll(content)) return false;
+  LeafContent content{Next(version_), nodes_.low, high_, sibling_, entries_};
+  if (!packer_.PlaceAll(content, LeafPacker::Own::kNever)) return false;
   hint = packer_.Encode(out, nodes_.left, content);
   return true;
 }

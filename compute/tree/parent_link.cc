@@ -7,6 +7,7 @@
 
 #include "compute/tree/check_child.h"
 #include "compute/tree/internal_split.h"
+#include "compute/tree/leaf_edit.h"
 #include "compute/tree/unseen_nodes.h"
 
 namespace gossamer {

@@ -22,9 +22,6 @@
 
 namespace gossamer {
 
-// A new entry behind all but this fraction of the last node counts as part of an ascending load.
-inline constexpr size_t kEdgeFraction = 8;
-
 // Separators and the nodes that start there.
 using Downlinks = std::vector<InternalNode::Child>;
 
