@@ -100,8 +100,8 @@ Status FaultyEndpoint::Replace(ServerId server) {
     while (std::ranges::any_of(flight->singles, on_its_way)) below().Poll();
   }
   if (plan_.reconnects_left != FaultPlan::kNever) --plan_.reconnects_left;
-  broken_.erase(server);
-  plan_.break_at = FaultPlan::kNever;
+  // A server that was never connected to is connected this way, too.
+  if (broken_.erase(server) != 0) plan_.break_at = FaultPlan::kNever;
   return Ok();
 }
 
