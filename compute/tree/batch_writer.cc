@@ -27,31 +27,34 @@ size_t BatchWriter::FindEnd(const WriteBatch& batch, size_t first, size_t limit,
 
 BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   const WriteBatch& batch = run.batch;
+  const InlineLimits& limits = context_.store.inline_limits;
   Group group;
   group.first = run.next;
   // Writes of one key stay together, in their order.
   group.end = batch.EndOfKey(group.first);
-  group.is_plain = true;
-  for (size_t position = group.first; position < group.end; ++position) {
-    group.is_plain = group.is_plain && batch.IsInline(position, context_.store.inline_limits);
-  }
-  if (group.is_plain) {
-    HighFence fence;
-    group.began = context_.links.leases();
-    const std::optional<NodeCache::Step> path =
-        context_.cache.FindLeaf(batch.key(group.first), &fence);
-    if (path) {
-      group.path = *path;
-      const size_t end = std::max(group.end, FindEnd(batch, group.first, run.end, fence));
-      // Up to the first key with a write that is not plain.
-      size_t plain_end = group.end;
-      while (plain_end < end && batch.IsInline(plain_end, context_.store.inline_limits))
-        ++plain_end;
-      while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) {
-        --plain_end;
-      }
-      group.end = plain_end;
+  const uint64_t began = context_.links.leases();
+  HighFence fence;
+  const std::optional<NodeCache::Step> path =
+      context_.cache.FindLeaf(batch.key(group.first), &fence);
+  const size_t end =
+      path ? std::max(group.end, FindEnd(batch, group.first, run.end, fence)) : group.end;
+  // Many writes to one leaf cut it into many, also where a long key needs it.
+  const bool cuts = path && (batch.fill() != 0 || end - group.first > GroupWriter::kFew);
+  const auto is_plain = [&](size_t position) {
+    return cuts ? batch.IsInlineBehind(group.first, position, path->low, limits)
+                : batch.IsInline(position, limits);
+  };
+  group.is_plain = std::ranges::all_of(std::views::iota(group.first, group.end), is_plain);
+  if (group.is_plain && path) {
+    group.path = *path;
+    group.began = began;
+    // Up to the first key with a write that is not plain.
+    size_t plain_end = group.end;
+    while (plain_end < end && is_plain(plain_end)) ++plain_end;
+    while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) {
+      --plain_end;
     }
+    group.end = plain_end;
   }
   run.next = group.end;
   return group;

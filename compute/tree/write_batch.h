@@ -72,6 +72,20 @@ class WriteBatch {
   bool IsInline(size_t position, const InlineLimits& limits) const {
     return limits.Admit(key(position), value(position));
   }
+  // Whether a leaf can that begins at `low` or some writes before this one, of those from `first` on: its keys share what its low
+  // fence does. So a key that shares much with few others only is a long one, for which no leaf is cut.
+  bool IsInlineBehind(size_t first, size_t position, KeyView low, const InlineLimits& limits) const {
+    constexpr size_t kBehind = 8;
+    const KeyView own = key(position);
+    if (own.size() > limits.key_bytes) {
+      size_t shared = CommonBytes(low, own);
+      if (position - first >= kBehind) {
+        shared = std::max(shared, CommonBytes(key(position - kBehind), own));
+      }
+      if (own.size() > limits.key_bytes + shared) return false;
+    }
+    return value(position).size() <= limits.value_bytes;
+  }
   size_t IndexOf(size_t position) const {
     return order_.empty() ? position : order_[position].index;
   }
