@@ -27,7 +27,8 @@ DEFINE_uint64(coroutines, 64, "operations in flight on each thread (with --batch
 DEFINE_uint64(batch, 1, "more than 1: operations handed to MultiGet and MultiPut at a time");
 DEFINE_string(load_order, "random",
               "how records are loaded: random (order of keys), runs (--batch neighbours at a time, "
-              "the runs in random order; needs --batch) or sorted (by key, into full leaves)");
+              "the runs in random order; needs --batch), sorted (by key, into full leaves), "
+              "ascending or descending (by key, by puts) or file (as the lines of --keys are)");
 DEFINE_uint64(progress_ms, 0, "milliseconds between the points of `progress` in the JSON; 0: none");
 DEFINE_string(distribution, "",
               "which records: uniform, zipfian or latest; empty: what the workload says");

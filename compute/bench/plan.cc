@@ -314,8 +314,13 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.seed = flags.seed;
   runner.progress_ms = static_cast<uint32_t>(flags.progress_ms);
   const std::optional<LoadOrder> order = ParseLoadOrder(flags.load_order);
-  if (!order)
-    return Wrong("--load_order=" + flags.load_order + " is not one of random, runs, sorted");
+  if (!order) {
+    return Wrong("--load_order=" + flags.load_order +
+                 " is not one of random, runs, sorted, ascending, descending, file");
+  }
+  if (*order == LoadOrder::kFile && flags.keys.empty()) {
+    return Wrong("--load_order=file is that of --keys=FILE: give a file");
+  }
   runner.load_order = *order;
   if (plan.load && *order == LoadOrder::kRuns && runner.batch == 1) {
     return Wrong(

@@ -49,7 +49,7 @@ TEST(PlanTest, OrdersOfLoadingHaveNames) {
   EXPECT_EQ(MakePlan(flags).value().runner.load_order, LoadOrder::kRuns);
   flags.load_order = "fast";
   EXPECT_THAT(MakePlan(flags).error().message,
-              testing::HasSubstr("--load_order=fast is not one of random, runs, sorted"));
+              testing::HasSubstr("--load_order=fast is not one of random, runs, sorted, ascending"));
 }
 
 TEST(PlanTest, ALocalStoreFitsItsRecords) {
@@ -246,6 +246,7 @@ TEST(PlanTest, WrongFlagsAreASentence) {
        "is too many for a workload that inserts: give at most 8,589,934,592"},
       {[](FlagValues& f) { f.load_order = "runs"; },
        "--load_order=runs with --batch=1 is random order"},
+      {[](FlagValues& f) { f.load_order = "file"; }, "--load_order=file is that of --keys=FILE"},
       {[](FlagValues& f) { f.local = "much"; }, "--local: "},
       {[](FlagValues& f) { f.cache_bytes = "x"; }, "--cache_bytes: "},
       {[](FlagValues& f) { f.traversal_batch = "0"; }, "--traversal_batch=0: give a number from 1"},

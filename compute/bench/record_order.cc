@@ -9,7 +9,8 @@
 namespace gossamer::bench {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"random", "runs", "sorted"};
+constexpr std::array<std::string_view, 6> kNames = {"random",    "runs",       "sorted",
+                                                    "ascending", "descending", "file"};
 
 // Numbers are ordered as the mixed ids that they spell.
 std::vector<uint64_t> NumbersInOrder(uint64_t records, uint32_t bits) {
@@ -54,6 +55,13 @@ std::vector<uint64_t> IdsInOrder(const KeyCodec& codec, uint64_t records) {
   return ids;
 }
 
+std::vector<uint64_t> IdsAsInFile(const KeyList& list, uint64_t records) {
+  std::vector<uint64_t> ids(records);
+  std::iota(ids.begin(), ids.end(), uint64_t{0});
+  std::ranges::sort(ids, {}, [&list](uint64_t id) { return list.line(id).data(); });
+  return ids;
+}
+
 }  // namespace
 
 std::string_view LoadOrderName(LoadOrder order) { return kNames[static_cast<size_t>(order)]; }
@@ -67,8 +75,10 @@ std::optional<LoadOrder> ParseLoadOrder(std::string_view name) {
 std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_t records,
                                  uint32_t run, uint64_t seed) {
   if (order == LoadOrder::kRandom) return {};
+  if (order == LoadOrder::kFile) return IdsAsInFile(codec.list(), records);
   std::vector<uint64_t> ids = IdsInOrder(codec, records);
-  if (order == LoadOrder::kSorted) return ids;
+  if (order == LoadOrder::kDescending) std::ranges::reverse(ids);
+  if (order != LoadOrder::kRuns) return ids;
 
   std::vector<uint64_t> runs((records + run - 1) / run);
   std::iota(runs.begin(), runs.end(), uint64_t{0});

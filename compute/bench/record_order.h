@@ -13,17 +13,20 @@
 namespace gossamer::bench {
 
 enum class LoadOrder : uint8_t {
-  kRandom,  // by id, so that keys come in random order
-  kRuns,    // runs of records whose keys are neighbours; the runs in random order
-  kSorted,  // by key, through Session::LoadSorted
+  kRandom,      // by id, so that keys come in random order
+  kRuns,        // runs of records whose keys are neighbours; the runs in random order
+  kSorted,      // by key, through Session::LoadSorted
+  kAscending,   // by key
+  kDescending,  // likewise, the greatest first
+  kFile,        // as the lines of KeyForm::kLines stand in their file
 };
 
-// "random", "runs", "sorted".
+// "random", "runs", "sorted", "ascending", "descending", "file".
 std::string_view LoadOrderName(LoadOrder order);
 std::optional<LoadOrder> ParseLoadOrder(std::string_view name);
 
 // The ids below `records` in the order of loading, with runs of `run` records. Empty for kRandom: the
-// ids themselves. Cost: 8 bytes a record, 16 for kRuns, and a sort, which takes 16 more for KeyForm::kYcsb.
+// ids themselves. Requires: KeyForm::kLines for kFile. Cost: 8 bytes a record, 16 for kRuns, and a sort, which takes 16 more for KeyForm::kYcsb.
 std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_t records,
                                  uint32_t run, uint64_t seed);
 

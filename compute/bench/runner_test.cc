@@ -65,7 +65,8 @@ TEST(LoadTest, PutsEveryRecordOnce) {
 }
 
 TEST(LoadTest, EveryOrderPutsEveryRecordOnce) {
-  for (const LoadOrder order : {LoadOrder::kRuns, LoadOrder::kSorted}) {
+  for (const LoadOrder order : {LoadOrder::kRuns, LoadOrder::kSorted, LoadOrder::kAscending,
+                                LoadOrder::kDescending}) {
     for (const uint32_t threads : {1u, 3u}) {
       for (const uint32_t key_bytes : {8u, 24u}) {
         FakeStore store;
@@ -108,6 +109,10 @@ TEST(LoadTest, RunsAreOfNeighboursInRandomOrder) {
   EXPECT_GT(breaks, 80u);
   EXPECT_LE(breaks, 100u);
   EXPECT_TRUE(std::ranges::is_permutation(runs, sorted));
+  EXPECT_EQ(OrderOfIds(LoadOrder::kAscending, codec, 1'003, 10, 1), sorted);
+  std::vector<uint64_t> descending = OrderOfIds(LoadOrder::kDescending, codec, 1'003, 10, 1);
+  std::ranges::reverse(descending);
+  EXPECT_EQ(descending, sorted);
 }
 
 TEST(LoadTest, LinesOfAFileAreLoadedAndInserted) {
@@ -117,6 +122,9 @@ TEST(LoadTest, LinesOfAFileAreLoadedAndInserted) {
   KeyList list = KeyList::Read(file.options()).value();
   list.Shuffle(1'000);
   const auto keys = std::make_shared<const KeyList>(std::move(list));
+  const std::vector<uint64_t> as_in_file =
+      OrderOfIds(LoadOrder::kFile, KeyCodec({.form = KeyForm::kLines, .list = keys}), 1'000, 1, 1);
+  for (size_t i = 0; i < 1'000; ++i) ASSERT_EQ(keys->line(as_in_file[i]), std::to_string(i));
   for (const LoadOrder order : {LoadOrder::kRandom, LoadOrder::kSorted}) {
     for (const uint32_t batch : {1u, 7u}) {
       FakeStore store;
