@@ -46,11 +46,13 @@ DEFINE_bool(quick, false, "stat: do not read the tree");
 DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
 DEFINE_uint64(from_line, 1, "load: begin at this line of the file");
-DEFINE_bool(sorted, false, "load,size: the keys ascend: build full leaves");
+DEFINE_bool(sorted, false, "load, size: the keys ascend: build full leaves");
 DEFINE_double(fill, 1.0, "with --sorted: how full leaves get, above 0 and at most 1");
-DEFINE_bool(raw, false, "load: the lines have no escapes: a backslash is a backslash");
+DEFINE_bool(raw, false, "load, size: the lines have no escapes: a backslash is a backslash");
 DEFINE_string(on_error, "stop", "load: stop at a bad line, or skip it");
 DEFINE_uint64(records, 0, "size: how many records the store is to hold");
+DEFINE_string(keys, "", "size: a file with the records, or some of them, as load takes it");
+DEFINE_string(order, "", "size: how records come: random, ascending, descending, sorted, or file");
 DEFINE_uint32(key_bytes, 0, "size: the length of a key");
 DEFINE_uint32(value_bytes, 0, "size: the length of a value");
 DEFINE_bool(
@@ -111,10 +113,14 @@ std::optional<uint32_t> IfGiven(const char* flag, uint32_t value) {
 SizeOptions SizeOptionsOfFlags() {
   SizeOptions options;
   options.records = FLAGS_records;
+  options.keys_file = FLAGS_keys;
+  if (FLAGS_raw) options.form = LineForm::kRaw;
+  options.order = FLAGS_order;
+  options.sorted = FLAGS_sorted;
+  options.fill = FLAGS_fill;
   options.key_bytes = IfGiven("key_bytes", FLAGS_key_bytes);
   options.value_bytes = IfGiven("value_bytes", FLAGS_value_bytes);
   options.consecutive_keys = FLAGS_consecutive_keys;
-  if (FLAGS_sorted) options.sorted_fill = FLAGS_fill;
   options.max_key_bytes = FLAGS_max_key_bytes;
   options.inline_value_bytes = IfGiven("inline_value_bytes", FLAGS_inline_value_bytes);
   options.node_bytes = IfGiven("node_bytes", FLAGS_node_bytes);

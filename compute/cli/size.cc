@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "common/checked_parameters.h"
 #include "common/embedded_memory.h"
 #include "common/text/human.h"
+#include "common/text/progress.h"
 #include "proto/store_record.h"
 
 namespace gossamer::cli {
@@ -22,14 +25,35 @@ constexpr uint32_t kComparedNodeBytes[] = {512, 1024, 2048};
 // Of all choices together.
 constexpr uint64_t kMostSampleRecords = 90'000;
 constexpr uint64_t kMostSampleBytes = uint64_t{48} << 20;
+// Of each choice, from a file: its keys are of many kinds.
+constexpr uint64_t kMostFileRecords = 120'000;
 
 Error Bad(std::string sentence) { return MakeError(Code::kInvalidArgument, std::move(sentence)); }
 
-Status CheckRecords(const SizeOptions& options) {
+Result<Arrival> ArrivalOf(const SizeOptions& options) {
+  if (options.sorted && !options.order.empty() && options.order != "sorted") {
+    return Bad("--sorted is --order=sorted, and --order=" + options.order +
+               " is given, too: give one of them");
+  }
+  if (options.sorted || options.order == "sorted") return Arrival::kSorted;
+  if (options.order.empty() || options.order == "random") return Arrival::kRandom;
+  if (options.order == "ascending") return Arrival::kAscending;
+  if (options.order == "descending") return Arrival::kDescending;
+  if (options.order != "file") {
+    return Bad("--order=" + options.order +
+               " is none; give random, ascending, descending, sorted, or file");
+  }
+  if (options.keys_file.empty()) return Bad("--order=file is that of --keys=FILE: give a file");
+  return Arrival::kFile;
+}
+
+Status CheckDescription(const SizeOptions& options) {
   if (options.records == 0) {
     return Bad("--records=N is missing: how many records the store is to hold");
   }
-  if (!options.key_bytes) return Bad("--key_bytes=K is missing: the length of a key");
+  if (!options.key_bytes) {
+    return Bad("--key_bytes=K is missing: the length of a key; or give --keys=FILE, which has keys");
+  }
   if (!options.value_bytes) return Bad("--value_bytes=V is missing: the length of a value");
   const uint32_t key_bytes = *options.key_bytes;
   if (key_bytes < 1 || key_bytes > kMaxKeyBytes) {
@@ -50,7 +74,17 @@ Status CheckRecords(const SizeOptions& options) {
                     "records or longer keys",
                     options.records, keys, key_bytes));
   }
-  if (*options.value_bytes > kMaxValueBytes) {
+  return Ok();
+}
+
+Status CheckRecords(const SizeOptions& options) {
+  if (options.keys_file.empty()) {
+    BOOST_OUTCOME_TRYV(CheckDescription(options));
+  } else if (options.key_bytes || options.consecutive_keys) {
+    return Bad(
+        "--keys=FILE has the keys: give neither --key_bytes nor --consecutive_keys with it");
+  }
+  if (options.value_bytes.value_or(0) > kMaxValueBytes) {
     return Bad(
         fmt::format("--value_bytes={}: a value has at most {} B ({}); spread longer ones "
                     "over several keys",
@@ -59,28 +93,22 @@ Status CheckRecords(const SizeOptions& options) {
   return Ok();
 }
 
-std::vector<uint32_t> InlineValueBytes(const SizeOptions& options) {
+std::vector<uint32_t> InlineValueBytes(const SizeOptions& options, size_t longest_value) {
   if (options.inline_value_bytes) return {*options.inline_value_bytes};
-  const uint32_t value_bytes = *options.value_bytes;
   std::vector<uint32_t> compared;
   // Less than the default would save nothing: leaves have room for that in any case.
-  if (value_bytes <= kMaxInlineValueBytes) {
-    compared.push_back(std::max(value_bytes, kDefaultInlineBytes));
+  if (longest_value <= kMaxInlineValueBytes) {
+    compared.push_back(std::max(static_cast<uint32_t>(longest_value), kDefaultInlineBytes));
   }
-  if (value_bytes > kDefaultInlineBytes) compared.push_back(kDefaultInlineBytes);
+  if (longest_value > kDefaultInlineBytes) compared.push_back(kDefaultInlineBytes);
   return compared;
 }
 
-// The choices, without their bytes.
-Result<Sizing> Plan(const SizeOptions& options) {
-  BOOST_OUTCOME_TRYV(CheckRecords(options));
-  Sizing sizing;
-  sizing.records = options.records;
-  sizing.shape = {*options.key_bytes, *options.value_bytes, options.consecutive_keys,
-                  options.sorted_fill};
+// Adds the choices, without their bytes.
+Status AddChoices(const SizeOptions& options, size_t longest_value, Sizing& sizing) {
   std::vector<uint32_t> node_sizes(std::begin(kComparedNodeBytes), std::end(kComparedNodeBytes));
   if (options.node_bytes) node_sizes = {*options.node_bytes};
-  for (const uint32_t inline_value_bytes : InlineValueBytes(options)) {
+  for (const uint32_t inline_value_bytes : InlineValueBytes(options, longest_value)) {
     for (const uint32_t node_bytes : node_sizes) {
       const Result<StoreParameters> parameters =
           CheckedParameters(node_bytes, options.max_key_bytes, inline_value_bytes);
@@ -90,17 +118,45 @@ Result<Sizing> Plan(const SizeOptions& options) {
       }
       SizeChoice choice;
       choice.parameters = parameters.value();
-      choice.is_inline = *options.value_bytes <= inline_value_bytes;
+      choice.is_inline = longest_value <= inline_value_bytes;
       sizing.choices.push_back(choice);
     }
   }
-  if (sizing.choices.empty()) return Bad(sizing.refused);
-  const uint64_t choices = sizing.choices.size();
-  const uint64_t fitting =
-      kMostSampleBytes / choices / (*options.key_bytes + uint64_t{*options.value_bytes});
-  sizing.measured_records =
-      std::max<uint64_t>(1, std::min({options.records, kMostSampleRecords / choices, fitting}));
-  return sizing;
+  return sizing.choices.empty() ? Status(Bad(sizing.refused)) : Ok();
+}
+
+// Sets the choices, and what else is known before they are measured.
+Result<Sample> Plan(const SizeOptions& options, Sizing& sizing) {
+  BOOST_OUTCOME_TRYV(CheckRecords(options));
+  BOOST_OUTCOME_TRY(arrival, ArrivalOf(options));
+  sizing.arrival = arrival;
+  Sample sample;
+  if (!options.keys_file.empty()) {
+    BOOST_OUTCOME_TRY(read, SampleOfFile(options.keys_file, options.form, options.max_key_bytes,
+                                         options.value_bytes, kMostFileRecords, arrival,
+                                         options.show_progress));
+    sample = std::move(read);
+    BOOST_OUTCOME_TRYV(AddChoices(options, sample.longest_value, sizing));
+  } else {
+    BOOST_OUTCOME_TRYV(AddChoices(options, *options.value_bytes, sizing));
+    const uint64_t choices = sizing.choices.size();
+    const uint64_t fitting =
+        kMostSampleBytes / choices / (*options.key_bytes + uint64_t{*options.value_bytes});
+    const uint64_t records =
+        std::max<uint64_t>(1, std::min({options.records, kMostSampleRecords / choices, fitting}));
+    sample = SampleOf({*options.key_bytes, *options.value_bytes, options.consecutive_keys}, records,
+                      options.records, arrival);
+  }
+  sizing.records = options.records != 0 ? options.records : sample.all_records;
+  sizing.measured_records = sample.records.size();
+  const auto of_each = [&](auto bytes_of) {
+    const auto add = [&](uint64_t sum, const SampleRecord& record) { return sum + bytes_of(record); };
+    const auto sum = std::accumulate(sample.records.begin(), sample.records.end(), uint64_t{0}, add);
+    return static_cast<double>(sum) / static_cast<double>(sample.records.size());
+  };
+  sizing.key_bytes = of_each([](const SampleRecord& record) { return record.key.size(); });
+  sizing.value_bytes = of_each([](const SampleRecord& record) { return record.value_bytes; });
+  return sample;
 }
 
 // In steps of at most a sixteenth, for a number that is easy to read.
@@ -143,7 +199,8 @@ size_t Recommend(const std::vector<SizeChoice>& choices) {
   const auto rank = [&](const SizeChoice& choice) {
     const double factor = choice.parameters.node_bytes == kDefaultNodeBytes ? kTenthLess : 1;
     const bool is_too_large = choice.record.memory() > most;
-    return std::tuple(is_too_large, choice.get_round_trips, factor * choice.record.memory());
+    const double round_trips = std::round(choice.get_round_trips * 10);  // in tenths
+    return std::tuple(is_too_large, round_trips, factor * choice.record.memory());
   };
   const auto best = std::min_element(
       choices.begin(), choices.end(),
@@ -152,13 +209,22 @@ size_t Recommend(const std::vector<SizeChoice>& choices) {
 }
 
 Result<Sizing> Size(const SizeOptions& options) {
-  BOOST_OUTCOME_TRY(sizing, Plan(options));
+  Sizing sizing;
+  BOOST_OUTCOME_TRY(sample, Plan(options, sizing));
+  const bool is_sorted = sizing.arrival == Arrival::kSorted;
+  Progress progress({.verb = "measuring",
+                     .unit = "choices",
+                     .total = sizing.choices.size(),
+                     .enabled = options.show_progress});
+  uint64_t measured = 0;
   for (SizeChoice& choice : sizing.choices) {
-    BOOST_OUTCOME_TRY(record, MeasureRecords(choice.parameters, sizing.shape,
-                                             sizing.measured_records, sizing.records));
+    BOOST_OUTCOME_TRY(record,
+                      MeasureRecords(choice.parameters, sample.records,
+                                     is_sorted ? std::optional(options.fill) : std::nullopt));
     choice.record = record;
-    choice.get_round_trips = record.blocks > 0 ? 2 : 1;  // of values, or of long keys
+    choice.get_round_trips = 1 + record.with_block;  // of values, or of long keys
     BOOST_OUTCOME_TRYV(Extrapolate(sizing.records, choice));
+    progress.Update(++measured);
   }
   sizing.recommended = Recommend(sizing.choices);
   return sizing;

@@ -29,14 +29,41 @@ std::string ServerCommand(const SizeChoice& choice) {
       choice.parameters.inline_value_bytes, choice.parameters.node_bytes);
 }
 
-std::string Title(const Sizing& sizing) {
-  const RecordShape& shape = sizing.shape;
-  const std::string order = shape.sorted_fill
-                                ? fmt::format("loaded in order, fill {}", *shape.sorted_fill)
-                                : "put in random order";
-  return fmt::format(
-      "{}: {} keys of {} B, values of {} B, {}", HumanQuantity(sizing.records, "record"),
-      shape.consecutive_keys ? "consecutive" : "random", shape.key_bytes, shape.value_bytes, order);
+std::string_view OrderName(Arrival arrival) {
+  switch (arrival) {
+    case Arrival::kRandom: return "random";
+    case Arrival::kAscending: return "ascending";
+    case Arrival::kDescending: return "descending";
+    case Arrival::kSorted: return "sorted";
+    case Arrival::kFile: return "file";
+  }
+  return "";
+}
+
+std::string Order(const Sizing& sizing, double fill) {
+  switch (sizing.arrival) {
+    case Arrival::kSorted: return fmt::format("loaded in order, fill {}", fill);
+    case Arrival::kFile: return "put in the order of the file";
+    default: return fmt::format("put in {} order", OrderName(sizing.arrival));
+  }
+}
+
+std::string Title(const Sizing& sizing, const SizeOptions& options) {
+  const std::string records = HumanQuantity(sizing.records, "record");
+  const std::string order = Order(sizing, options.fill);
+  if (!options.keys_file.empty()) {
+    return fmt::format("{}: keys as in {}, on average {:.1f} B, values of {:.1f} B, {}", records,
+                       options.keys_file, sizing.key_bytes, sizing.value_bytes, order);
+  }
+  return fmt::format("{}: {} keys of {} B, values of {} B, {}", records,
+                     options.consecutive_keys ? "consecutive" : "random", sizing.key_bytes,
+                     sizing.value_bytes, order);
+}
+
+std::string RoundTrips(double round_trips) {
+  // As few digits as tell it from a whole number.
+  const std::string text = FixedDecimals(round_trips, 2);
+  return fmt::format("{} RT", text.ends_with(".00") ? text.substr(0, text.size() - 3) : text);
 }
 
 std::vector<std::string> Row(const SizeChoice& choice) {
@@ -47,18 +74,18 @@ std::vector<std::string> Row(const SizeChoice& choice) {
           FixedDecimals(choice.record.blocks, 1),
           FixedDecimals(choice.record.internal_nodes, 1),
           HumanBytes(choice.servers * choice.memory_bytes),
-          fmt::format("{} RT", choice.get_round_trips),
+          RoundTrips(choice.get_round_trips),
           fmt::format("{} RT", choice.put_round_trips)};
 }
 
-void WriteText(std::ostream& out, const Sizing& sizing) {
+void WriteText(std::ostream& out, const Sizing& sizing, const SizeOptions& options) {
   const bool is_comparison = sizing.choices.size() > 1;
   TextRows rows = {
       {"values", "node", "bytes a record", "leaves", "blocks", "internal", "memory", "get", "put"}};
   for (const SizeChoice& choice : sizing.choices) rows.push_back(Row(choice));
   if (is_comparison) rows[1 + sizing.recommended].emplace_back("recommended");
   const SizeChoice& best = sizing.choices[sizing.recommended];
-  out << Title(sizing) << "\nmeasured on " << HumanQuantity(sizing.measured_records, "record")
+  out << Title(sizing, options) << "\nmeasured on " << HumanQuantity(sizing.measured_records, "record")
       << (is_comparison ? " a row" : "")
       << "; memory with a quarter of it free; RT: round trips\n\n"
       << TextTable(rows, {0, 9}) << '\n';
@@ -96,33 +123,37 @@ Json ChoiceJson(const SizeChoice& choice) {
           {"put_round_trips", choice.put_round_trips}};
 }
 
-Json SizingJson(const Sizing& sizing) {
+Json SizingJson(const Sizing& sizing, const SizeOptions& options) {
   Json choices = Json::array();
   for (const SizeChoice& choice : sizing.choices) choices.push_back(ChoiceJson(choice));
   Json object = {{"records", sizing.records},
-                 {"key_bytes", sizing.shape.key_bytes},
-                 {"value_bytes", sizing.shape.value_bytes},
-                 {"consecutive_keys", sizing.shape.consecutive_keys},
+                 {"key_bytes", sizing.key_bytes},
+                 {"value_bytes", sizing.value_bytes},
+                 {"consecutive_keys", options.consecutive_keys},
+                 {"order", OrderName(sizing.arrival)},
                  {"measured_records", sizing.measured_records},
                  {"headroom", kHeadroom},
                  {"choices", choices},
                  {"recommended", sizing.recommended},
                  {"command", ServerCommand(sizing.choices[sizing.recommended])}};
-  if (sizing.shape.sorted_fill) object["sorted_fill"] = *sizing.shape.sorted_fill;
+  if (!options.keys_file.empty()) object["keys"] = options.keys_file;
+  if (sizing.arrival == Arrival::kSorted) object["sorted_fill"] = options.fill;
   if (!sizing.refused.empty()) object["not_in_leaves"] = sizing.refused;
   return object;
 }
 
 int RunSize(const CommandOptions& options, std::ostream& out, std::ostream& err) {
-  const Result<Sizing> sizing = Size(options.size);
+  SizeOptions size = options.size;
+  size.show_progress = options.show_progress;
+  const Result<Sizing> sizing = Size(size);
   if (!sizing) {
     const int failed = Fail(out, err, options.json, sizing.error());
     return sizing.error().code == Code::kInvalidArgument ? kExitUsage : failed;
   }
   if (options.json) {
-    WriteJson(out, SizingJson(sizing.value()));
+    WriteJson(out, SizingJson(sizing.value(), size));
   } else {
-    WriteText(out, sizing.value());
+    WriteText(out, sizing.value(), size);
   }
   return kExitSuccess;
 }
@@ -136,15 +167,22 @@ Command SizeCommand() {
       .summary = "how much memory records need, and which parameters",
       .details =
           "  gossamer size --records=1000000 --key_bytes=16 --value_bytes=100\n"
+          "  gossamer size --keys=FILE --value_bytes=100 --order=ascending\n"
           "\n"
           "Needs no running store. Puts a sample of the records into a store inside this process,\n"
           "counts what it takes, and multiplies: within about 2 s and 200 MiB. Values up to 64 B\n"
           "can be in the leaves (--inline_value_bytes): a get then takes one round trip. Others\n"
           "are in blocks, and it takes two. --inline_value_bytes and --node_bytes are compared if\n"
           "they are not given. A quarter of the memory stays free, for leaves that deletes make\n"
-          "emptier and for chunks that clients keep. docs/sizing.md says more.\n",
-      .flags = {"records", "key_bytes", "value_bytes", "consecutive_keys", "sorted", "fill",
-                "max_key_bytes", "inline_value_bytes", "node_bytes"},
+          "emptier and for chunks that clients keep.\n"
+          "--keys=FILE has the records, or some of them, in the lines that `load` takes (--raw as\n"
+          "there). The values are as long as there, or as --value_bytes says. --records=N: there\n"
+          "will be so many.\n"
+          "--order: how records come: random (the default), ascending or descending keys, sorted\n"
+          "(load --sorted, leaves as full as --fill says), or file: as the lines of the file do.\n"
+          "docs/sizing.md says more.\n",
+      .flags = {"records", "keys", "raw", "order", "key_bytes", "value_bytes", "consecutive_keys",
+                "sorted", "fill", "max_key_bytes", "inline_value_bytes", "node_bytes"},
       .run_without_store = RunSize};
 }
 

@@ -1,46 +1,85 @@
 // What records cost, measured: a sample of them is put into a store in this process, and counted.
-//
-// The keys of a sample have one length, as do its values: then a leaf does not store the lengths.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "compute/cli/load_line.h"
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
 
 namespace gossamer::cli {
 
-// The records. They are put in random order, or in the order of their keys.
+// The order in which records come.
+enum class Arrival : uint8_t {
+  kRandom,
+  kAscending,   // of their keys
+  kDescending,  // likewise
+  kSorted,      // the same as kAscending, by Session::LoadSorted
+  kFile,        // as in the file of the keys
+};
+
+// One of the records of a sample. Its value counts by its length alone.
+struct SampleRecord {
+  std::string key;
+  size_t value_bytes = 0;
+};
+
+// Records that stand for `all_records`, in the order in which they come.
+struct Sample {
+  std::vector<SampleRecord> records;
+  uint64_t all_records = 0;
+  size_t longest_key = 0;    // of all records
+  size_t longest_value = 0;  // likewise
+};
+
+// Records that are described: keys of one length, and values of one length.
 struct RecordShape {
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
   // Consecutive decimal numbers behind a common prefix, which leaves do not store. Otherwise the keys differ from their
   // first bytes on, as hashes do: that is the costly case.
   bool consecutive_keys = false;
-  std::optional<double> sorted_fill;  // loaded in the order of their keys: how full leaves get
 };
+
+// Returns how many different keys of this shape there are, at most 2^63.
+uint64_t KeysOf(const RecordShape& shape);
+
+// Returns `records` records of a store that holds `all_records`. They are as near each other as those: how many bytes the keys
+// of a leaf share depends on that.
+// Requires: 1 <= records <= all_records <= KeysOf(shape); not Arrival::kFile.
+Sample SampleOf(const RecordShape& shape, uint64_t records, uint64_t all_records, Arrival arrival);
+
+// Returns about `records` records of the lines of a file, or all if there are no more: all that lie in some ranges of keys, which
+// are spread evenly. So they are as near each other as in the file.
+// `name`: a regular file, as it is read twice. `value_bytes`: of each value, in place of what the lines say.
+// Errors: NotFound and InvalidArgument, with a sentence that names the line.
+// Cost: reads the file twice; the memory of 65,536 keys and of the result. Shows progress on stderr if `show_progress`.
+Result<Sample> SampleOfFile(const std::string& name, LineForm form, uint32_t max_key_bytes,
+                            std::optional<uint32_t> value_bytes, uint64_t records, Arrival arrival,
+                            bool show_progress);
 
 // Bytes of a record, on average.
 struct RecordBytes {
   double leaves = 0;
   double blocks = 0;
   double internal_nodes = 0;
-  double client_cache = 0;  // of a client that caches all internal nodes
+  double client_cache = 0;    // of a client that caches all internal nodes
+  double with_block = 0;      // the part of the records that have a block
 
   double memory() const { return leaves + blocks + internal_nodes; }
 };
 
-// Returns how many different keys of this shape there are, at most 2^63.
-uint64_t KeysOf(const RecordShape& shape);
-
-// Puts `records` records into a new store of these parameters. Their keys are as near each other as those of a store that
-// holds `all_records`: how many bytes the keys of a leaf share depends on that. The result is nearly the same each time: internal nodes may
-// split in another order.
-// Requires: 1 <= records <= all_records <= KeysOf(shape).
+// Puts the records, one by one, into a new store of these parameters. `sorted_fill`: builds leaves that get so full instead.
+// The result is nearly the same each time: internal nodes may split in another order.
+// Requires: there are records; with `sorted_fill`, their keys ascend.
 // Errors: as of Store::OpenLocal and of puts; Corruption if the store's check finds a problem.
 // Cost: 1 to 5 us for each record, and the memory of the records.
-Result<RecordBytes> MeasureRecords(const StoreParameters& parameters, const RecordShape& shape,
-                                   uint64_t records, uint64_t all_records);
+Result<RecordBytes> MeasureRecords(const StoreParameters& parameters,
+                                   const std::vector<SampleRecord>& records,
+                                   std::optional<double> sorted_fill);
 
 }  // namespace gossamer::cli

@@ -4,8 +4,11 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <random>
 #include <sstream>
 #include <string>
@@ -117,7 +120,8 @@ TEST(Size, SortedRecordsTakeAsMuchAsTheFillSays) {
   for (const double fill : {1.0, 0.4}) {
     SizeOptions options = Records(kRecords, 14, 10);
     options.node_bytes = 2048;
-    options.sorted_fill = fill;
+    options.order = "sorted";
+    options.fill = fill;
     options.consecutive_keys = true;
     const Sizing sizing = Size(options).value();
     ASSERT_EQ(sizing.choices.size(), 1u);
@@ -185,7 +189,7 @@ TEST(Size, ComparesWhatIsLeftOpen) {
 }
 
 TEST(Size, RecommendsByItsRule) {
-  const auto choice = [](uint32_t node_bytes, uint32_t get_round_trips, double bytes) {
+  const auto choice = [](uint32_t node_bytes, double get_round_trips, double bytes) {
     SizeChoice made;
     made.parameters.node_bytes = node_bytes;
     made.get_round_trips = get_round_trips;
@@ -212,6 +216,116 @@ TEST(Size, TheMemoryHasHeadroomAndFitsServers) {
     EXPECT_LE(choice.memory_bytes, uint64_t{8} << 40);
     EXPECT_EQ(choice.servers, records < 1'000'000'000 ? 1u : 17u);
   }
+}
+
+// Of 60,000 keys: paths of files, of all depths.
+std::vector<std::string> PathKeys() {
+  std::mt19937_64 random(TestSeed());
+  const auto below = [&](uint64_t bound) { return random() % bound; };
+  std::vector<std::string> keys;
+  while (keys.size() < 60'000) {
+    std::string directory = "/srv";
+    for (uint64_t level = 0, levels = 1 + below(9); level < levels; ++level) {
+      directory += fmt::format("/{}{}", level % 2 == 0 ? "packages-" : "lib", below(7 * levels));
+    }
+    for (uint64_t i = 0, files = 1 + below(40); i < files; ++i) {
+      keys.push_back(fmt::format("{}/module_{:x}.{}", directory, below(5000), i % 3 == 0 ? "h" : "cc"));
+    }
+  }
+  std::shuffle(keys.begin(), keys.end(), random);
+  return keys;
+}
+
+// 100 sensors, in turn.
+std::vector<std::string> SeriesKeys() {
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < 60'000; ++i) {
+    keys.push_back(fmt::format("sensor:{:03}:{}", i % 100, 1'700'000'000'000 + i / 100 * 1000));
+  }
+  return keys;
+}
+
+class SizeFileTest : public ::testing::Test {
+ protected:
+  void Write(const std::vector<std::string>& lines) {
+    std::ofstream file(name_);
+    for (const std::string& line : lines) file << line << '\n';
+  }
+  Result<Sample> SampleOf(uint64_t records, Arrival arrival) {
+    return SampleOfFile(name_, LineForm::kEscaped, 250, {}, records, arrival, false);
+  }
+
+  ~SizeFileTest() override { std::remove(name_.c_str()); }
+
+  const std::string name_ = fmt::format("{}gossamer_size_test_{}", ::testing::TempDir(), getpid());
+};
+
+TEST_F(SizeFileTest, AThirdOfTheRecordsTellsWhatAllTake) {
+  StoreParameters parameters;
+  for (const auto& [what, keys] : {std::pair("paths", PathKeys()), std::pair("series", SeriesKeys())}) {
+    Write(keys);
+    for (const Arrival arrival : {Arrival::kRandom, Arrival::kAscending, Arrival::kDescending,
+                                  Arrival::kSorted, Arrival::kFile}) {
+      SCOPED_TRACE(fmt::format("{}, order {}", what, static_cast<int>(arrival)));
+      const auto fill = arrival == Arrival::kSorted ? std::optional(1.0) : std::nullopt;
+      const Sample all = SampleOf(keys.size(), arrival).value();
+      const Sample some = SampleOf(keys.size() / 3, arrival).value();
+      ASSERT_EQ(all.records.size(), keys.size());
+      ASSERT_EQ(some.all_records, keys.size());
+      ASSERT_LT(some.records.size(), keys.size() / 2);
+      const double truth = MeasureRecords(parameters, all.records, fill).value().memory();
+      const double estimate = MeasureRecords(parameters, some.records, fill).value().memory();
+      ExpectWithin(estimate, truth, 0.1, "memory");
+    }
+  }
+}
+
+TEST_F(SizeFileTest, TakesValuesAndOrderFromTheLines) {
+  Write({"b\tvalue", "a", "c\\x41\t12"});
+  const Sample sample = SampleOf(100, Arrival::kFile).value();
+  ASSERT_EQ(sample.records.size(), 3u);
+  EXPECT_EQ(sample.records[0].key, "b");
+  EXPECT_EQ(sample.records[0].value_bytes, 5u);
+  EXPECT_EQ(sample.records[2].key, "cA");
+  EXPECT_EQ(sample.longest_key, 2u);
+  EXPECT_EQ(sample.longest_value, 5u);
+  EXPECT_EQ(SampleOf(100, Arrival::kDescending).value().records[0].key, "cA");
+}
+
+TEST_F(SizeFileTest, OneKeyAgainAndAgainIsNoReasonToTakeAllOfIt) {
+  Write(std::vector<std::string>(5000, "k"));
+  EXPECT_EQ(SampleOf(100, Arrival::kRandom).value().records.size(), 200u);
+}
+
+TEST_F(SizeFileTest, CountsAsManyRecordsAsAreSaid) {
+  Write(SeriesKeys());
+  SizeOptions options;
+  options.keys_file = name_;
+  options.value_bytes = 8;
+  options.node_bytes = 1024;
+  const Sizing lines = Size(options).value();
+  EXPECT_EQ(lines.records, 60'000u);
+  EXPECT_EQ(lines.value_bytes, 8.0);
+  options.records = 600'000;
+  const Sizing more = Size(options).value();
+  ExpectWithin(static_cast<double>(more.choices[0].used_bytes),
+               10 * static_cast<double>(lines.choices[0].used_bytes), 0.01, "ten times as many");
+}
+
+TEST_F(SizeFileTest, BadFilesAreTold) {
+  const auto sentence = [&](const std::string& name) {
+    SizeOptions options;
+    options.keys_file = name;
+    return Size(options).error().message;
+  };
+  EXPECT_THAT(sentence("/none"), HasSubstr("cannot open"));
+  Write({});
+  EXPECT_THAT(sentence(name_), HasSubstr("give a file that has lines"));
+  EXPECT_THAT(sentence("-"), HasSubstr("cannot be a pipe"));
+  Write({"good", "bad\\q"});
+  EXPECT_THAT(sentence(name_), HasSubstr(" line 2: byte"));
+  Write({std::string(251, 'k')});
+  EXPECT_THAT(sentence(name_), HasSubstr("line 1: a key of 251 B is too long"));
 }
 
 class SizeCommandTest : public ::testing::Test {
@@ -278,6 +392,10 @@ TEST_F(SizeCommandTest, BadInputIsASentenceThatSaysWhatToDo) {
       {with([](SizeOptions& o) { o.node_bytes = 1000; }), "give a power of two between 256"},
       {with([](SizeOptions& o) { o.inline_value_bytes = 65; }), "give 0 to 64"},
       {with([](SizeOptions& o) { o.records = uint64_t{1} << 60; }), "give fewer records"},
+      {with([](SizeOptions& o) { o.order = "upward"; }), "--order=upward is none; give random"},
+      {with([](SizeOptions& o) { o.order = "file"; }), "give a file"},
+      {with([](SizeOptions& o) { o.order = "random", o.sorted = true; }), "give one of them"},
+      {with([](SizeOptions& o) { o.keys_file = "f"; }), "give neither --key_bytes"},
   };
   for (const auto& [options, sentence] : cases) {
     EXPECT_EQ(Run(options), kExitUsage) << sentence;
