@@ -116,7 +116,8 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   const size_t longest = geometry_.max_suffix_bytes();
   const bool is_too_long =
       !write.entry.is_long() && key.size() > longest &&
-      (!has_prefix || key.size() > Unit(write.unit).bounds().LongestKey(longest));
+      (write.is_too_long || !has_prefix ||
+       key.size() > Unit(write.unit).bounds().LongestKey(longest));
   WriteMode mode = write.mode;
   if (mode == WriteMode::kModify) {
     if (!Decide(write, old.entry, is_too_long)) return Applied::kRefused;

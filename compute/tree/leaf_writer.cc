@@ -276,8 +276,12 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
       const bool is_done = !edited || edited.value() == Edited::kDone;
       if (!is_done) {
         const bool is_too_long = edited.value() == Edited::kTooLong;
-        if (is_too_long) kind = Entry::Kind::kLong;
-        if (is_too_long && block) block->GiveBack();
+        if (is_too_long) {
+          wish.write.is_too_long = true;
+          // A modification whose value is not known yet has no block: it is noted next.
+          if (stores) kind = Entry::Kind::kLong;
+          if (block) block->GiveBack();
+        }
         locked = LockedLeaf(context_.locks, op);
         continue;
       }

@@ -62,6 +62,9 @@ struct WorkPlan {
   uint32_t filler_percent = 0;   // of writes: to fillers
   uint32_t far_percent = 50;     // of these: anywhere, not near a hot key
   uint32_t prefill_percent = 0;  // of all keys: put before the run
+  uint32_t ordered_percent = 0;  // of writes: to the next keys of some series, in order
+  uint32_t series = 1;           // of neighbouring keys; each has as many
+  bool descends = false;         // their order
   uint32_t long_percent = 0;     // of values: longer than 16 bytes, so that they need blocks
   uint32_t longest_value = 17;
   uint32_t nap_percent = 0;  // of operations: the coroutine sleeps briefly before

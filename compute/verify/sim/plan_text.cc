@@ -33,6 +33,13 @@ std::string MemoryText(const Plan& plan) {
   return text;
 }
 
+std::string SeriesText(const Plan& plan) {
+  const WorkPlan& work = plan.work;
+  if (work.ordered_percent == 0) return "";
+  return fmt::format(", {} % of writes to the next keys of {} {} series", work.ordered_percent,
+                     work.series, work.descends ? "descending" : "ascending");
+}
+
 std::string BatchesText(const Plan& plan) {
   if (plan.work.batch_percent == 0) return "";
   return fmt::format(", batches of up to {} keys in {} % of operations", plan.work.longest_batch,
@@ -95,13 +102,13 @@ std::string ToString(const Plan& plan) {
   return fmt::format(
       "{}: {} operations on {} hot keys and {} others ({}), {} servers of {} KiB with lock tables "
       "of {} B {}, nodes of {} B, keys of up to {} B; {} clients with {} sessions and {} "
-      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}{}{}",
+      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}{}{}{}",
       plan.profile, plan.operations, plan.work.hot_keys, plan.work.keys() - plan.work.hot_keys,
       kSkews[static_cast<size_t>(plan.work.skew)], plan.servers, plan.memory_bytes >> 10,
       plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
       plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
       ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), LaterKindsText(plan),
-      PartitionsText(plan), ReopensText(plan), ServerFaultsText(plan), MemoryText(plan));
+      PartitionsText(plan), ReopensText(plan), ServerFaultsText(plan), MemoryText(plan), SeriesText(plan));
 }
 
 }  // namespace gossamer::simulator

@@ -341,6 +341,23 @@ void Crowds(Random& random, Plan& plan) {
   Weigh(plan, {15, 1, 35, 15, 22, 12});
 }
 
+// Keys that come in the order of some series, so that leaves get full and have prefixes of their own, and others among them
+// that lack those.
+void InOrder(Random& random, Plan& plan) {
+  plan.parameters = {OneOf<uint32_t>(random, {256, 512, 1024}), 32, 16};
+  if (plan.parameters.node_bytes != 256 && Chance(random, 75)) {
+    plan.parameters.max_key_bytes = OneOf<uint32_t>(random, {60, 120, 250});
+  }
+  SetFillers(plan.work, Between(random, 2, 16), Between(random, 150, 600));
+  plan.work.filler_percent = 70;
+  plan.work.ordered_percent = Between(random, 50, 95);
+  plan.work.series = OneOf(random, {1u, 1u, 3u, 8u});
+  plan.work.descends = Chance(random, 50);
+  plan.work.long_percent = OneOf(random, {0u, 0u, 10u});
+  plan.work.writers_at_once = 6;
+  Weigh(plan, {15, 4, 35, 25, 6, 10, OneOf(random, {0u, 15u})});
+}
+
 constexpr Profile kProfiles[] = {
     {"mixed", "anything", nullptr},
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
@@ -380,6 +397,7 @@ constexpr Profile kProfiles[] = {
     {"low_root", "a tree of few leaves, whose root is raised and lowered all the time", LowRoot},
     {"long_keys", "clustered keys of up to 250 bytes", nullptr},
     {"modifies", "read-modify-writes of one key and of many", Modifies},
+    {"in_order", "keys that come in order, and leaves with prefixes of their own", InOrder},
     {"ranges", "ranges that are deleted, scans of keys alone, and cursors that rest", Ranges},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");

@@ -74,7 +74,17 @@ uint32_t Workload::DrawHot(Random& random) const {
   return static_cast<uint32_t>(random.Below(all));
 }
 
+uint32_t Workload::NextOfSeries() const {
+  const uint64_t length = std::max(1u, work_.keys() / work_.series);
+  const uint64_t rank = begun_ / work_.series % length;
+  const uint64_t at = work_.descends ? length - 1 - rank : rank;
+  return static_cast<uint32_t>(begun_ % work_.series * length + at);
+}
+
 uint32_t Workload::DrawKey(Random& random, bool is_write) const {
+  if (is_write && work_.ordered_percent != 0 && random.Below(100) < work_.ordered_percent) {
+    return NextOfSeries();
+  }
   // Reads concentrate on the contended keys.
   const uint32_t filler_percent = is_write ? work_.filler_percent : work_.filler_percent / 4;
   const uint32_t hot = DrawHot(random) * (work_.fillers + 1);

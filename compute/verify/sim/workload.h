@@ -67,6 +67,7 @@ class Workload {
   // What takes the place of `kind` at this time.
   history::OperationKind InWave(history::OperationKind kind) const;
   uint32_t DrawHot(Random& random) const;
+  uint32_t NextOfSeries() const;
   uint32_t DrawKey(Random& random, bool is_write) const;
   PlannedOperation DrawScan(Random& random) const;
   // Deletes nothing, and is a get instead, where the first key may not be written.
