@@ -84,7 +84,7 @@ class ArrivalTest : public LeafFillTest {
  protected:
   static constexpr uint64_t kRecords = 50'000;
 
-  enum class Keys : uint8_t { kLog, kSeries, kLong };
+  enum class Keys : uint8_t { kLog, kSeries, kLong, kPaths };
   enum class Puts : uint8_t { kSingle, kBatches };
   struct Case {
     std::string name;
@@ -101,6 +101,10 @@ class ArrivalTest : public LeafFillTest {
         return fmt::format("sensor:{:02}:{:013}", number / kOfEach,
                            1'700'000'000'000 + number % kOfEach * 1000);
       case Keys::kLong: return std::string(100, 'l') + fmt::format("{:012}", number);
+      case Keys::kPaths:
+        return fmt::format("/srv/projects/customer-{:02}/packages/library-of-{:04}/source/{}{:05}.cc",
+                           number / 10'000, number / 40 * 7, number % 40 < 13 ? "module_" : "test_",
+                           number);
     }
     return {};
   }
@@ -177,7 +181,8 @@ TEST_F(ArrivalTest, AnyOrderTakesAtMostThreeTenthsMoreThanASortedLoad) {
       {"interleaved, ascending", interleaved(true)},
       {"interleaved, descending", interleaved(false)}};
   for (const Case& shape : {Case{"log keys", Keys::kLog, 0}, Case{"log keys + 8", Keys::kLog, 8},
-                            Case{"series", Keys::kSeries, 8}, Case{"long", Keys::kLong, 8}}) {
+                            Case{"series", Keys::kSeries, 8}, Case{"long", Keys::kLong, 8},
+                            Case{"paths", Keys::kPaths, 8}}) {
     const uint64_t sorted = BytesOfSortedLoad(shape);
     std::cout << shape.name << ", sorted: " << sorted << " B\n";
     for (const auto& [name, order] : orders) {

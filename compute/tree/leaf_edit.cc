@@ -11,6 +11,8 @@ namespace {
 
 // Of the entries that tell an order, three of four have to tell the same.
 constexpr bool AreMost(size_t some, size_t all) { return some * 4 >= all * 3; }
+// Of the bytes of a leaf's entries: a fence in front of them saves so much, or is not worth a leaf.
+constexpr size_t kRoomFraction = 8;
 // Of what keys that come in descending order share, the last bytes change next.
 constexpr size_t kBytesLeftOpen = 2;
 // The latest entry of a unit is near the new one if at most this part of the leaf is between them.
@@ -192,8 +194,9 @@ std::optional<LeafHalves> EncodeRoomBelow(LeafPacker& packer, const LeafRewrite&
   const size_t common = CommonBytes(least.key, greatest.key);
   const size_t fence = std::min(common - std::min(common, kBytesLeftOpen),
                                 CommonBytes(rewrite.low, least.key) + kMaxFenceBytes);
-  const bool makes_room = fence > usual && LeafPacker::BytesOf(entries, fence) * 2 <=
-                                               LeafPacker::BytesOf(entries, usual);
+  const size_t bytes = LeafPacker::BytesOf(entries, usual);
+  const bool makes_room =
+      fence > usual && LeafPacker::BytesOf(entries, fence) <= bytes - bytes / kRoomFraction;
   if (!makes_room) return std::nullopt;
   return EncodeHalves(packer, rewrite, least.key.substr(0, fence), {}, entries, left, right);
 }
