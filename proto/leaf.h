@@ -46,6 +46,10 @@ struct LowFenceMark {
     std::memcpy(mark.bytes.data() + kBytes - sizeof digest, &digest, sizeof digest);
     return mark;
   }
+  // The fence, if the mark is all of it.
+  std::optional<KeyView> whole() const {
+    return length <= kBytes ? std::optional(KeyView(bytes.data(), length)) : std::nullopt;
+  }
   bool Matches(KeyView low) const {
     if (low.size() > kBytes) return *this == Of(low);
     return length == low.size() && KeyView(bytes.data(), length) == low;

@@ -1,10 +1,8 @@
-// ScanPositions: where scans of Redis clients go on.
+// ScanPositions: where scans of Redis clients go on that this compute server has begun.
 //
-// A cursor of SCAN is a number, and a position in the store is a key. So the gateway keeps the key for each cursor that it has
-// given out: of the last kMost ones. A cursor is good for one call or several, on any connection to this process.
-//
-// The upper bits of a cursor are a random number of this process. So a cursor of another one, or of an earlier life, is not
-// taken for one of this process, which would skip keys. Cursors are less than 2^63, as some clients have no larger integers.
+// A cursor of SCAN is a number, the bookmark of a position in the store (`ScanBookmark`). Every compute server of the store can
+// go on with it, unless the node is gone that it names: then it begins again. For its own last kMost cursors a compute server knows
+// the position itself, which stays good.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -13,7 +11,6 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -24,16 +21,14 @@ class ScanPositions {
  public:
   static constexpr size_t kMost = 16'384;
 
-  // `process`: a number of 31 bits that other processes hardly have. 0 is for tests: then cursors are 1, 2, 3.
-  explicit ScanPositions(uint32_t process = std::random_device{}() >> 1 | 1) : process_(process) {}
-
-  // A new cursor, not 0, for a scan that goes on at `key`.
-  uint64_t Add(std::string key) {
+  // A scan with this cursor goes on at `key`.
+  void Add(uint64_t cursor, std::string key) {
     const std::lock_guard guard(mutex_);
-    const uint64_t cursor = CursorOf(next_++);
-    keys_.emplace(cursor, std::move(key));
-    if (keys_.size() > kMost) keys_.erase(CursorOf(oldest_++));
-    return cursor;
+    const bool is_new = keys_.insert_or_assign(cursor, std::move(key)).second;
+    if (is_new) cursors_.push_back(cursor);
+    if (cursors_.size() <= kMost) return;
+    keys_.erase(cursors_.front());
+    cursors_.pop_front();
   }
   // nullopt if the cursor is not known (any more).
   std::optional<std::string> Find(uint64_t cursor) const {
@@ -43,13 +38,9 @@ class ScanPositions {
   }
 
  private:
-  uint64_t CursorOf(uint32_t number) const { return process_ << 32 | number; }
-
-  const uint64_t process_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::string> keys_;
-  uint32_t next_ = 1;  // this and oldest_ begin again with 0 after 2^32 cursors
-  uint32_t oldest_ = 1;
+  std::deque<uint64_t> cursors_;  // in the order in which they came
 };
 
 }  // namespace gossamer::gateway

@@ -20,6 +20,8 @@ constexpr uint64_t kMostPerScan = 100'000;
 constexpr size_t kMostBoundBytes = 1024;
 static_assert(kMaxKeyBytes < kMostBoundBytes);
 
+constexpr std::string_view kInvalidCursor = "ERR invalid cursor";
+
 // With leading zeros, as Redis takes cursors.
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
@@ -66,14 +68,14 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
 Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
                        const ScanPositions& positions) {
   const std::optional<uint64_t> cursor = ParseNumber(arguments[1]);
-  if (!cursor) return Wrong("ERR invalid cursor");
+  if (!cursor) return Wrong(std::string(kInvalidCursor));
   if (*cursor != 0) {
     std::optional<std::string> position = positions.Find(*cursor);
-    if (!position) {
-      return Wrong(
-          "ERR this gateway has not given out that cursor, or long ago: begin again with SCAN 0");
+    if (position) {
+      from_ = std::move(*position);
+    } else {
+      resume_at_ = *cursor;
     }
-    from_ = std::move(*position);
   }
   for (size_t i = 2; i < arguments.size(); i += 2) {
     if (i + 1 == arguments.size()) return Wrong("ERR syntax error");
@@ -206,12 +208,14 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
   options.keys_only = true;
   options.from = from_;
   options.prefix = LiteralPrefix(pattern_);
-  // One more tells whether the scan has ended, and where it goes on.
-  if (id_ == CommandId::kScan) options.limit = count_ + 1;
+  options.resume_at = resume_at_;
+  if (id_ == CommandId::kScan) {
+    options.limit = count_;
+    options.to_bookmark = true;
+  }
   const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
   uint64_t seen = 0;
   uint64_t found = 0;
-  std::string next;
   WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
     if (slice.IsOver()) {
@@ -222,10 +226,6 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
     ++seen;
     if (id_ == CommandId::kDbSize) continue;
     const std::string_view key = cursor->key();
-    if (id_ == CommandId::kScan && seen > count_) {
-      next = key;
-      break;
-    }
     if (is_of_no_type_ || !MatchesGlob(pattern_, key)) continue;
     if (list.IsTooLong(key.size())) {
       co_return Refuse("ERR the reply would be too long: use SCAN", reply, list);
@@ -236,15 +236,21 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
     ++found;
     ReplyWriter(list.piece(), is_resp3).Bulk(key);
   }
-  if (!cursor->status()) co_return Refuse(ErrorLine(cursor->status().error()), reply, list);
+  if (!cursor->status()) {
+    const Error& error = cursor->status().error();
+    const bool is_wrong = resume_at_ != 0 && error.code == Code::kInvalidArgument;
+    co_return Refuse(is_wrong ? std::string(kInvalidCursor) : ErrorLine(error), reply, list);
+  }
   if (id_ == CommandId::kDbSize) {
     key_count_ = seen;
     reply.Integer(static_cast<int64_t>(seen));
     co_return;
   }
   if (id_ == CommandId::kScan) {
+    std::optional<ScanBookmark> next = cursor->bookmark();
     reply.Array(2);
-    reply.Bulk(seen > count_ ? std::to_string(positions.Add(std::move(next))) : "0");
+    reply.Bulk(next ? std::to_string(next->number) : "0");
+    if (next) positions.Add(next->number, std::move(next->key));
   }
   reply.Array(found);
 }

@@ -55,6 +55,7 @@ class Walk {
   std::string pattern_ = "*";
   std::string from_;
   ScanOptions range_;  // of GOSSAMER.SCAN and GOSSAMER.DELRANGE
+  uint64_t resume_at_ = 0;  // of SCAN: a cursor of another compute server
   uint64_t count_ = 10;
   std::optional<uint64_t> key_count_;
   bool is_of_no_type_ = false;  // TYPE other than string: nothing matches

@@ -79,6 +79,35 @@ Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr poin
   co_return end;
 }
 
+// Not under the lock, which may be that of other memory: the pointer may lead anywhere.
+Task<Result<std::optional<Key>>> NodeReader::ReadLowFence(Op& op, RemotePtr pointer) {
+  const uint32_t bytes = store_.parameters.node_bytes;
+  const Status connected = co_await links_.ConnectFor(pointer, bytes);
+  if (!connected && connected.error().code != Code::kCorruption) co_return connected.error();
+  if (!connected) co_return std::optional<Key>();
+  Result<BufferLease> buffer = links_.Buffer(bytes);
+  if (!buffer) co_return buffer.error();
+  const std::span<const std::byte> image(buffer.value().data(), bytes);
+  for (uint32_t reread = 0; reread < kMaxNodeRereads; ++reread) {
+    InlineBatch<1> batch(pointer.server());
+    batch.Add(Verb::Read(pointer.offset(), bytes, buffer.value().address()));
+    co_await links_.Execute(op, batch);  // 1 RT
+    if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
+    if (const auto node = InternalView::Parse(image, pointer)) {
+      co_return std::optional<Key>(Key(node->low()));
+    }
+    const auto trailer =
+        TrailerView::Parse(image.subspan(store_.geometry.trailer_offset()), pointer, store_.geometry);
+    if (trailer) {
+      const std::optional<KeyView> low = trailer->low().whole();
+      co_return low ? std::optional<Key>(Key(*low)) : std::nullopt;
+    }
+    ++rereads_;
+    co_await pauses_.After(reread);
+  }
+  co_return std::optional<Key>();
+}
+
 // No client writes the node while its lock is held: the bytes are whole, if it is still this node.
 // Requires: the caller has no turn.
 // Cost: 2 RT.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/status.h"
 #include "common/task.h"
@@ -56,6 +57,10 @@ class NodeReader {
   };
   // Reads the leaf that starts at `low` until all units agree, so that the result may be kept (rule R3).
   Task<Result<LeafEnd>> ReadLeafEnd(Op& op, RemotePtr pointer, KeyView low);
+  // Reads the low fence of the node that was or is at `pointer`, which need not come from the tree. Returns nullopt if there
+  // is no such node any more, or if it is a leaf whose low fence its bytes do not tell.
+  // Errors: no Corruption.
+  Task<Result<std::optional<Key>>> ReadLowFence(Op& op, RemotePtr pointer);
 
  private:
   // READs a node into `into` until accept(bytes) returns true.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "compute/tree/scan_bookmark.h"
+
 namespace gossamer {
 
 TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options)
@@ -9,11 +11,21 @@ TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options)
   if (options.salvage && options.reverse) {
     status_ = MakeError(Code::kInvalidArgument, "a scan with salvage goes in ascending order");
   }
+  const bool uses_bookmarks = options.to_bookmark || options.resume_at != 0;
+  if (uses_bookmarks && (options.reverse || options.salvage)) {
+    status_ = MakeError(Code::kInvalidArgument,
+                        "a scan with bookmarks goes in ascending order, and without salvage");
+  }
+  if (options.resume_at != 0 && !bookmark::IsPossible(options.resume_at)) {
+    status_ = MakeError(Code::kInvalidArgument, "no scan has given that bookmark");
+  }
   std::optional<ScanRange> range = RangeOf(options.from, options.to, options.prefix);
   if (range && options.limit != 0) {
     range->reverse = options.reverse;
     range->keys_only = options.keys_only;
     scan_ = &session.tree().scanner().Open(std::move(*range), options.limit);
+    scan_->resume_at = options.resume_at;
+    scan_->to_bookmark = options.to_bookmark;
   }
   session.Add(*this);
 }

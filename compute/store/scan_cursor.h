@@ -3,6 +3,7 @@
 // Keys and values are views into what was read. A cursor may outlive its session, which ends it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,9 @@ class TreeCursor final : public ScanCursor {
 
   const Status& status() const override { return status_; }
   std::span<const MissingKeys> missing() const override { return salvage_.missing; }
+  std::optional<ScanBookmark> bookmark() const override {
+    return scan_ == nullptr ? std::nullopt : scan_->bookmark;
+  }
 
   // Ends the cursor, because its session ends.
   void EndWithSession();

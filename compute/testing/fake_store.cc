@@ -262,10 +262,18 @@ class FakeCursor final : public ScanCursor {
     wire.bytes_read += FakeStore::kBytes;
     State& state = session_.state_;
     const std::lock_guard lock(state.mutex);
-    for (auto found = state.map.lower_bound(options.from); found != state.map.end(); ++found) {
+    std::string from = options.from;
+    if (options.resume_at != 0) from = std::max(from, state.bookmarks.at(options.resume_at - 1));
+    for (auto found = state.map.lower_bound(from); found != state.map.end(); ++found) {
       const auto& [key, value] = *found;
       if (options.to && key >= *options.to) break;
-      if (!options.reverse && found_.size() == options.limit) break;
+      if (!options.reverse && found_.size() == options.limit) {
+        if (options.to_bookmark) {
+          state.bookmarks.push_back(key);
+          bookmark_ = {state.bookmarks.size(), key};
+        }
+        break;
+      }
       if (key.starts_with(options.prefix)) found_.push_back({key, value});
     }
     if (options.reverse) std::ranges::reverse(found_);
@@ -275,6 +283,7 @@ class FakeCursor final : public ScanCursor {
 
   const Status& status() const override { return status_; }
   std::span<const MissingKeys> missing() const override { return missing_; }
+  std::optional<ScanBookmark> bookmark() const override { return bookmark_; }
   std::span<const KeyValue> found() const { return found_; }
 
  private:
@@ -303,6 +312,7 @@ class FakeCursor final : public ScanCursor {
   const bool is_endless_;
   std::vector<KeyValue> found_;
   std::vector<MissingKeys> missing_;
+  std::optional<ScanBookmark> bookmark_;
   size_t next_ = 0;
   ScanEntry entry_;
   std::string_view value_;

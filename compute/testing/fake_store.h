@@ -49,6 +49,7 @@ class FakeStore : public Store {
 
     std::mutex mutex;  // guards the members below
     Map map;
+    std::vector<std::string> bookmarks;  // their positions, by their numbers from 1 on
     uint64_t puts = 0;
     size_t most_in_flight = 0;   // in any session
     uint64_t loaded_sorted = 0;  // pairs given to LoadSorted

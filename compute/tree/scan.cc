@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "compute/tree/scan_bookmark.h"
+
 namespace gossamer {
 namespace {
 
@@ -39,6 +41,9 @@ Scan& Scanner::Open(ScanRange range, uint64_t limit) {
   scan.taken = 0;
   scan.at = 0;
   scan.has_passed = false;
+  scan.resume_at = 0;
+  scan.to_bookmark = false;
+  scan.bookmark.reset();
   scan.failures = 0;
   scan.missed = {};
   scan.run_leaves = kFirstLeaves;
@@ -80,12 +85,14 @@ Scanner::State Scanner::Advance(Scan& scan) {
   DropOldRuns(scan);
   ScanPage& page = scan.page;
   for (;;) {
-    if (scan.left == 0) return State::kEnded;
+    if (scan.left == 0 && (!scan.to_bookmark || scan.bookmark)) return State::kEnded;
     if (scan.taken < page.ready) return State::kReady;
     if (page.ready < page.entries.size()) return State::kWaits;
     page.Clear();
     scan.taken = 0;
     if (scan.position.done) return State::kEnded;
+    if (scan.resume_at != 0) return State::kWaits;
+    if (WantsBookmark(scan)) return MarkLeaf(scan) ? State::kEnded : State::kWaits;
     const bool is_at_end = scan.run == nullptr || scan.at == scan.run->refs.size();
     if (scan.hop || (is_at_end && !TakeNextRun(scan)) || !TakeNext(scan)) return State::kWaits;
     page.FindReady();
@@ -93,12 +100,21 @@ Scanner::State Scanner::Advance(Scan& scan) {
 }
 
 std::span<const ScanEntry> Scanner::Take(Scan& scan) {
-  const size_t count = std::min<uint64_t>(scan.page.ready - scan.taken, scan.left);
+  const size_t ready = scan.page.ready - scan.taken;
+  const size_t count = scan.to_bookmark ? ready : std::min<uint64_t>(ready, scan.left);
   const std::span<const ScanEntry> taken(&scan.page.entries[scan.taken], count);
   scan.taken += count;
   scan.page.Pass(taken.back().key(), scan.range.reverse);
-  scan.left -= count;
+  scan.left -= std::min<uint64_t>(count, scan.left);
   return taken;
+}
+
+bool Scanner::MarkLeaf(Scan& scan) {
+  const KeyView low = scan.position.from;
+  const bool is_known = !scan.named.is_null() && scan.is_named_at_position;
+  if (!is_known || !LowFenceMark::Of(low).whole()) return false;
+  scan.bookmark = {bookmark::Of(scan.named, low), std::string(low)};
+  return true;
 }
 
 void Scanner::SkipPassed(Scan& scan) {
@@ -152,6 +168,7 @@ size_t Scanner::AddLeaf(Scan& scan, const LeafView& leaf, bool reaches_below, bo
 void Scanner::PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafView& leaf) {
   ScanPosition& position = scan.position;
   scan.named = leaf.trailer().sibling();
+  scan.is_named_at_position = true;
   const LeafRun& run = *scan.run;
   const bool was_next = ref.low == position.from && scan.has_passed;
   const bool has_follower = scan.at + 1 < run.refs.size() && !scan.hop;
@@ -173,6 +190,7 @@ void Scanner::PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafVie
   position.done = is_last;
   if (is_last) return;
   const bool was_inside = high.Admits(position.from);
+  scan.is_named_at_position = was_inside;
   if (was_inside) position.from = high.key;
   // Up to where the parents' next leaf starts.
   bool is_joined = was_inside;
@@ -210,7 +228,7 @@ void Scanner::LearnFrom(const NodeCache::LeafRef& ref, const LeafView& leaf) {
 // ---- Reading ahead
 
 size_t Scanner::LeavesFor(uint64_t entries, Scan& scan) const {
-  if (entries > kNoLimit / 2) {
+  if (entries > kNoLimit / 2 || WantsBookmark(scan)) {
     const size_t leaves = scan.run_leaves;
     scan.run_leaves = std::min(2 * leaves, kMaxRunLeaves);
     return leaves;

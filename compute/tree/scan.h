@@ -41,6 +41,10 @@ struct Scan {
   uint64_t leases = 0;
   ScanPosition position;
   bool has_passed = false;  // a leaf
+  uint64_t resume_at = 0;   // not 0: the bookmark at which the scan begins
+  // Ends at a bookmark once `left` is 0: at this one.
+  bool to_bookmark = false;
+  std::optional<ScanBookmark> bookmark;
   // Where a path last led to wrong leaves, and how often in a row. What is fetched in between may be right, and yet lead there.
   ScanPosition failed_at;
   uint32_t failures = 0;
@@ -71,6 +75,7 @@ struct Scan {
   std::optional<Hop> hop;
   // The sibling of the leaf taken last: the only one that may be used if it is frozen.
   RemotePtr named;
+  bool is_named_at_position = false;  // whether it starts there
   Descent::Trust trust = Descent::Trust::kCache;  // for the next run
 };
 
@@ -111,6 +116,14 @@ class Scanner {
   static bool HasFailedTooOften(Scan& scan);
   // Takes the next leaf of the run if it needs no READ. Returns false if it does.
   bool TakeNext(Scan& scan);
+  // Sets the position to that of the bookmark at which the scan begins, if it is not lost.
+  Task<Status> Resume(Op& op, Scan& scan);
+  // Whether the scan has all that it wants, and ends at the next bookmark.
+  static bool WantsBookmark(const Scan& scan) { return scan.to_bookmark && scan.left == 0; }
+  // Makes the bookmark of the leaf at the position, if its low fence is short. Returns whether it did.
+  static bool MarkLeaf(Scan& scan);
+  // Makes the bookmark of an internal node that starts at the position, if one does.
+  Task<Status> MarkParent(Op& op, Scan& scan);
   // Moves over leaves of the run that a merge has left behind the position of a forward scan.
   static void SkipPassed(Scan& scan);
   // Goes on to the run that was read ahead, if it is there and of use.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compute/rules/rules.h"
+#include "compute/tree/scan_bookmark.h"
 #include "compute/tree/scan.h"
 
 namespace gossamer {
@@ -59,7 +60,15 @@ bool Scanner::HasFailedTooOften(Scan& scan) {
 
 Task<Status> Scanner::FetchSome(Op& op, Scan& scan) {
   ScanPage& page = scan.page;
+  if (scan.resume_at != 0) {
+    BOOST_OUTCOME_CO_TRYV(co_await Resume(op, scan));
+    if (scan.position.done) co_return Ok();
+  }
   if (page.ready == page.entries.size()) {
+    if (WantsBookmark(scan)) {
+      BOOST_OUTCOME_CO_TRYV(co_await MarkParent(op, scan));
+      if (scan.bookmark) co_return Ok();
+    }
     const bool is_at_end = scan.run == nullptr || scan.at == scan.run->refs.size();
     const bool begins = !scan.hop && is_at_end;
     if (begins) {
@@ -77,6 +86,37 @@ Task<Status> Scanner::FetchSome(Op& op, Scan& scan) {
   const bool needs_blocks = scan.taken == page.ready && page.ready < page.entries.size();
   if (!needs_blocks) co_return Ok();
   co_return co_await FillBlocks(op, scan);
+}
+
+Task<Status> Scanner::Resume(Op& op, Scan& scan) {
+  const Result<std::optional<Key>> low =
+      co_await context_.nodes.ReadLowFence(op, bookmark::NodeOf(scan.resume_at));
+  if (!low) co_return low.error();
+  const uint64_t resume_at = std::exchange(scan.resume_at, 0);
+  if (!low.value()) co_return Ok();
+  const Key& from = *low.value();
+  if (bookmark::Of(bookmark::NodeOf(resume_at), from) != resume_at) co_return Ok();
+  if (from.view() > scan.position.from.view()) scan.position.from = from;
+  scan.position.done = !IsBeforeEnd(from, scan.range, scan.position);
+  co_return Ok();
+}
+
+// The node is READ, as the cache may be of the past: then the bookmark would be lost as soon as it is made.
+Task<Status> Scanner::MarkParent(Op& op, Scan& scan) {
+  const Key& from = scan.position.from;
+  const Result<NodeCache::Step> found =
+      co_await context_.descent.To(op, SearchGoal::Covering(from), 1);
+  if (!found) co_return found.error();
+  const NodeCache::Step& step = found.value();
+  if (step.level != 1 || step.low != from) co_return Ok();
+  const Result<std::optional<Key>> low = co_await context_.nodes.ReadLowFence(op, step.node);
+  if (!low) co_return low.error();
+  if (low.value() == from) {
+    scan.bookmark = {bookmark::Of(step.node, from), std::string(from.view())};
+  } else {
+    context_.cache.ForgetPath(step);
+  }
+  co_return Ok();
 }
 
 Task<Status> Scanner::BeginRun(Op& op, Scan& scan) {
@@ -215,7 +255,8 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
   };
   while (has_next() && page.entries.size() - scan.taken < scan.left && TakeNext(scan)) {
   }
-  size_t end = std::min<uint64_t>(page.entries.size() - page.ready, scan.left) + page.ready;
+  size_t end = page.entries.size();
+  if (!scan.to_bookmark) end = std::min<uint64_t>(end - page.ready, scan.left) + page.ready;
   CollectBlocks(scan, end);
   const size_t together = BlockFiller::CountTogether(page, scan.range, scan.blocks);
   if (together < scan.blocks.size()) end = scan.blocks[together];

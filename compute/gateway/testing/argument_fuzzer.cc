@@ -219,8 +219,8 @@ void Try(const Words& words, const ScanPositions& positions, Value& value) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gossamer::gateway;
   std::string_view text = gossamer::testing::TextOf(data, size);
-  ScanPositions positions(0);
-  CHECK_EQ(positions.Add("key"), 1U);
+  ScanPositions positions;
+  positions.Add(1, "key");
   Value value;
   RequestParser parser;
   while (parser.Next(text) == RequestParser::Outcome::kRequest) {

@@ -122,6 +122,11 @@ class GatewayTest : public testing::Test {
     LocalOptions local;
     local.memory_bytes = uint64_t{64} << 20;
     store_ = std::move(Store::OpenLocal(local).value());
+    StartGateway(std::move(options));
+  }
+  // In the place of the one before.
+  void StartGateway(GatewayOptions options = {}) {
+    gateway_.reset();
     path_ = testing::TempDir() + "gateway_" + std::to_string(getpid()) + ".sock";
     options.listen = {"unix:" + path_};
     Result<std::unique_ptr<Gateway>> gateway = Gateway::Start(options, *store_);

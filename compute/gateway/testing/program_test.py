@@ -34,6 +34,29 @@ class ProgramTest(ComputeServerTest):
         _, again = self.start_compute()
         self.assertEqual(self.client(again).ask("GET", "k"), b"w")
 
+    def test_a_scan_goes_on_at_another_server(self):
+        self.start_memory()
+        servers = [self.start_compute() for _ in range(2)]
+        clients = [self.client(address) for _, address in servers]
+        keys = {b"user:%06d" % i for i in range(5000)} | {b"a/prefix/longer/than/most/fences/%d" % i for i in range(5000)}
+        for key in keys:
+            clients[0].socket.sendall(encode("SET", key, "v"))
+            self.assertEqual(clients[0].reply(), b"+OK")
+        for end in False, True:  # a server, in the middle of a scan
+            found, cursor, pages = [], b"0", 0
+            while pages == 0 or cursor != b"0":
+                cursor, page = clients[pages % 2].ask("SCAN", cursor, "COUNT", "20")
+                found += page
+                pages += 1
+                if end and pages == 20:
+                    servers[0][0].kill()
+                    servers[0][0].wait()
+                    _, address = self.start_compute()
+                    clients[0] = self.client(address)
+            self.assertGreater(pages, 100)
+            self.assertEqual(len(found), len(keys))
+            self.assertEqual(set(found), keys)
+
     def test_waits_for_its_store(self):
         process = subprocess.Popen(
             [BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0", "--wait=60"],

@@ -22,6 +22,12 @@ struct MissingKeys {
   Error why;
 };
 
+// Where another scan goes on.
+struct ScanBookmark {
+  uint64_t number = 0;  // for any client of the store: `ScanOptions::resume_at`. Below 2^63, and not 0
+  std::string key;      // the same position as `ScanOptions::from`
+};
+
 // A key that a cursor has at hand, with its value. For cursors' own use. Small, because a scan moves many of them.
 struct ScanEntry {
   enum class Kind : uint8_t {
@@ -80,6 +86,8 @@ class ScanCursor {
   virtual const Status& status() const = 0;
   // With `salvage`: the ranges skipped so far, in order.
   virtual std::span<const MissingKeys> missing() const { return {}; }
+  // With `to_bookmark`, when Next has returned false without an error: where to go on; nullopt: the range has ended.
+  virtual std::optional<ScanBookmark> bookmark() const { return std::nullopt; }
 
  protected:
   // What the next calls of Next go through. Both stay until Refill or the cursor's end.

@@ -120,6 +120,13 @@ struct ScanOptions {
   bool salvage = false;
   // Leave the values out: they are empty. Those in blocks are not read.
   bool keys_only = false;
+  // End where a bookmark can be made: behind `limit` keys or more. Usually that is the end of a leaf; where keys share
+  // more than 18 bytes with all their neighbours, it is that of all leaves of one parent, and so up to some thousands of
+  // keys. Ascending scans only.
+  bool to_bookmark = false;
+  // Not 0: go on at this bookmark of an earlier scan, of any client of the store. A bookmark may get lost when nodes are
+  // merged. Then the range begins anew: keys come again, and none is left out that was there throughout. Ascending only.
+  uint64_t resume_at = 0;
 };
 
 // What `DeleteRange` has done.
