@@ -258,7 +258,7 @@ class GroupView {
   friend Appended AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
                                 const Entry&);
   friend void MarkOverflowed(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&);
-  friend void FreezeGroup(std::span<std::byte>, RemotePtr, uint32_t, KeyView);
+  friend void SetFrozen(std::span<std::byte>, RemotePtr, uint32_t, KeyView, bool);
 
   // For LeafView.
   GroupView() = default;

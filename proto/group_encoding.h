@@ -235,12 +235,13 @@ inline void MarkOverflowed(std::span<std::byte> unit, RemotePtr leaf, uint32_t n
   SealUnit(unit, leaf, number, view.prefix());
 }
 
-// Makes of a valid `unit` that of the frozen leaf, whose version is the next one. `within`: as for GroupView::Parse.
-inline void FreezeGroup(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
-                        KeyView within) {
+// Makes of a valid `unit` that of the leaf's next version, which is frozen or not. `within`: as for GroupView::Parse.
+inline void SetFrozen(std::span<std::byte> unit, RemotePtr leaf, uint32_t number, KeyView within,
+                      bool is_frozen) {
   GroupHeader header;
   std::memcpy(static_cast<void*>(&header), unit.data(), kGroupHeaderBytes);
-  header.flags |= GroupView::kFrozen;
+  const unsigned others = header.flags & ~unsigned{GroupView::kFrozen};
+  header.flags = static_cast<uint8_t>(others | (is_frozen ? GroupView::kFrozen : 0));
   ++header.version;
   std::memcpy(unit.data(), &header, kGroupHeaderBytes);
   SealUnit(unit, leaf, number, within);

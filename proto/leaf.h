@@ -240,19 +240,19 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
   return true;
 }
 
-// Makes of a valid leaf the frozen one, of the next version: to be written as a whole.
+// Makes of a valid leaf that of the next version, which is frozen or not: to be written as a whole.
 // `within`: as for GroupView::Parse.
-inline void FreezeLeaf(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry,
-                       KeyView within) {
+inline void SetFrozen(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry,
+                      KeyView within, bool is_frozen) {
   for (uint32_t number = 0; number < geometry.units(); ++number) {
-    FreezeGroup(image.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number,
-                within);
+    SetFrozen(image.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number,
+              within, is_frozen);
   }
   const std::span<std::byte> out = image.subspan(geometry.trailer_offset(), kTrailerBytes);
   Trailer trailer;
   std::memcpy(&trailer, out.data(), sizeof trailer);
   ++trailer.version;
-  trailer.level |= TrailerView::kFrozenBit;
+  trailer.level = is_frozen ? TrailerView::kFrozenBit : 0;
   std::memcpy(out.data(), &trailer, sizeof trailer);
   Seal(UnitSeed(leaf, geometry.units()), out);
 }

@@ -52,7 +52,7 @@ class LockWord {
     return {static_cast<ComputeId>(word_ >> 48), static_cast<uint32_t>(word_ >> 24) & kField};
   }
   constexpr uint32_t node() const { return static_cast<uint32_t>(word_) & kNodeField; }
-  // Of a client that merges the node away (rule W4).
+  // Of a client that merges the node away (rule W4), or undoes that (rule W12).
   constexpr LockWord ForMerge() const { return FromWord(word_ | kMerges); }
   constexpr bool merges() const { return (word_ & kMerges) != 0; }
 

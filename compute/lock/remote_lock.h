@@ -141,7 +141,7 @@ class [[nodiscard]] RemoteLock {
 
   // -- the turn
 
-  // Marks the words that this takes the lock with from now on: its holder merges the node away (rule W4).
+  // Marks the words that this takes the lock with from now on: its holder merges the node away (rule W4), or undoes that (rule W12).
   void MarkAsMerge() { is_merge_ = true; }
   // Whether this has the turn at the lock it aims at; always, without hierarchical locks.
   bool HasTurn() const;

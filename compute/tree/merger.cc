@@ -37,9 +37,8 @@ bool MayHaveChanged(const Error& error) {
 
 }  // namespace
 
-Merger::Merger(TreeContext& context, LeafLocker& leaves, ManyWaySplitter& splitter,
-               ParentLinker& parents)
-    : context_(context), leaves_(leaves), splitter_(splitter), parents_(parents) {
+Merger::Merger(TreeContext& context, LeafLocker& leaves, ParentLinker& parents)
+    : context_(context), leaves_(leaves), parents_(parents) {
   context.absorb = [this](Op& op, const Key& key) { return Absorb(op, key); };
   context.note_sparse = [this](const Key& key) {
     if (context_.store.merges.Note({0, key}) && helping_ == 0) {

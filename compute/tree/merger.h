@@ -4,7 +4,7 @@
 // The parent loses its downlink to the right node; the right node is frozen; the left node takes its entries over. Each
 // step is one WRITE under the node's lock. All three locks are only tried (rule W5), and are held before the first WRITE:
 // only a death or a loss leaves a merge unfinished. Then a frozen node stays behind its left neighbour, and readers go on
-// there. Who wants to write to it finishes the merge first.
+// there. A write to a frozen leaf finishes the merge first, or undoes it.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -19,16 +19,15 @@
 #include "common/task.h"
 #include "compute/node/merge_queue.h"
 #include "compute/tree/locked_leaf.h"
-#include "compute/tree/many_way_split.h"
 #include "compute/tree/node_union.h"
+#include "compute/tree/parent_link.h"
 #include "compute/tree/tree_context.h"
 
 namespace gossamer {
 
 class Merger {
  public:
-  Merger(TreeContext& context, LeafLocker& leaves, ManyWaySplitter& splitter,
-         ParentLinker& parents);
+  Merger(TreeContext& context, LeafLocker& leaves, ParentLinker& parents);
 
   // Does what `request` asks for, if it is possible now. Counted as an operation of class kMerge if nodes were merged.
   // Cost: 2 RT to look; 4 RT for a merge; as TreeHeight::Lower for a root.
@@ -39,10 +38,10 @@ class Merger {
   // Number of merges that this session runs in the background, because too many were noted.
   size_t helping() const { return helping_; }
 
-  // If the right sibling of the leaf that covers `key` is frozen, has the leaf take over its entries. Waits for the leaf's
-  // lock. Requires: `op` holds no lock.
-  // Errors: as of a write.
-  // Cost: 3 RT.
+  // If the right sibling of the leaf that covers `key` is frozen, has the leaf take over its entries; or if these do not fit,
+  // makes the sibling live again. Waits for the leaf's lock. Requires: `op` holds no lock.
+  // Errors: as of a write, but not Exhausted for want of remote memory.
+  // Cost: 3 RT; 5 or 6 RT where the entries do not fit.
   Task<Status> Absorb(Op& op, const Key& key);
 
  private:
@@ -72,12 +71,15 @@ class Merger {
   static std::optional<InternalNode> DropDownlink(const Found& found, std::span<std::byte> parent);
   // The rest of Absorb. Ends the lock.
   Task<Status> TakeOver(Op& op, LockedLeaf& locked);
+  // Undoes the merge of which the left leaf is locked, and the right one frozen: makes that one live again. Does nothing if
+  // its lock is taken: the caller's operation waits for that lock, and comes back. Ends the left leaf's lock. `buffers`: laid
+  // out as LockedBuffers, with the right leaf.
+  Task<Status> Undo(Op& op, LockedLeaf& left, const Neighbours& nodes, BufferLease& buffers);
 
   uint32_t node_bytes() const { return context_.store.parameters.node_bytes; }
 
   TreeContext& context_;
   LeafLocker& leaves_;
-  ManyWaySplitter& splitter_;
   ParentLinker& parents_;
   size_t helping_ = 0;
   uint32_t failures_ = 0;

@@ -107,7 +107,7 @@ NodeUnion::Entries NodeUnion::Sort() {
 
 void NodeUnion::Freeze(std::span<std::byte> right) const {
   if (nodes_.level == 0) {
-    FreezeLeaf(right, nodes_.right, geometry_, nodes_.separator);
+    SetFrozen(right, nodes_.right, geometry_, nodes_.separator, true);
     return;
   }
   InternalNode node = *DecodeInternal(right, nodes_.right);

@@ -125,7 +125,7 @@ class Tree {
   GatheredGets gathered_gets_{context_, plain_, getter_};
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
   ManyWaySplitter many_way_splitter_{context_, parents_};
-  Merger merger_{context_, leaves_, many_way_splitter_, parents_};
+  Merger merger_{context_, leaves_, parents_};
   GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};
   ManyLeafWriter many_leaf_writer_{context_, leaves_, committer_, groups_};
   GatheredPuts gathered_puts_{context_, many_leaf_writer_, writer_};
