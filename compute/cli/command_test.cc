@@ -419,12 +419,19 @@ TEST_F(CommandTest, StatSaysWhatToDoAboutAFullServer) {
 
 TEST_F(CommandTest, StatIsATableAndJson) {
   EXPECT_EQ(Run({"stat"}), 0);
-  EXPECT_THAT(out_, StartsWith("store default (id 0000000000001234) on fabric shm, 3 levels\n"));
+  EXPECT_THAT(out_,
+              StartsWith("store default (id 0000000000001234) on fabric shm, 3 levels, about 0 "
+                         "keys (estimated; `gossamer check` counts them)\n"));
   EXPECT_THAT(out_, HasSubstr("25.0 %"));
   EXPECT_THAT(out_, HasSubstr("server 0 has lost 8.00 MiB to clients that died: `gossamer sweep`"));
   EXPECT_THAT(out_, Not(HasSubstr("nearly full")));
+  for (int i = 0; i < 12'346; ++i) state().map[std::to_string(i)] = "v";
+  EXPECT_EQ(Run({"stat"}), 0);
+  EXPECT_THAT(out_, HasSubstr(", about 12,300 keys (estimated")) << "no more digits than are right";
   options_.json = true;
   EXPECT_EQ(Run({"stat"}), 0);
+  EXPECT_EQ(OutJson()["keys"], 12'346);
+  EXPECT_EQ(OutJson()["keys_are_estimated"], true);
   EXPECT_EQ(OutJson()["servers"].size(), 2U);
   EXPECT_EQ(OutJson()["parameters"]["max_key_bytes"], 250);
   const Json server = OutJson()["servers"][1];
@@ -437,6 +444,7 @@ TEST_F(CommandTest, StatIsATableAndJson) {
   options_.quick = true;
   EXPECT_EQ(Run({"stat"}), 0);
   EXPECT_FALSE(OutJson()["servers"][1].contains("live_bytes"));
+  EXPECT_FALSE(OutJson().contains("keys"));
 }
 
 TEST_F(CommandTest, DeleteTakesAKeyOrARange) {

@@ -18,8 +18,6 @@
 namespace gossamer::cli {
 namespace {
 
-using Uses = std::map<uint32_t, MemoryUse>;
-
 // From so much on, a memory server is nearly full.
 constexpr double kNearlyFull = 90;
 
@@ -89,29 +87,39 @@ std::vector<std::string> Row(const ServerStat& server, const MemoryUse* use) {
   return row;
 }
 
-const MemoryUse* Find(const std::optional<Uses>& uses, const ServerStat& server) {
-  if (!uses) return nullptr;
-  const auto found = uses->find(server.server_id);
-  return found == uses->end() ? nullptr : &found->second;
+const MemoryUse* Find(const std::optional<StoreUse>& use, const ServerStat& server) {
+  if (!use) return nullptr;
+  const auto found = use->servers.find(server.server_id);
+  return found == use->servers.end() ? nullptr : &found->second;
 }
 
-void WriteText(const Context& context, const StoreStat& stat, const std::optional<Uses>& uses) {
+// ", about 1,990,000 keys (estimated; `gossamer check` counts them)"
+std::string Keys(const StoreUse& use) {
+  if (!use.keys_are_estimated) return ", " + HumanQuantity(use.keys, "key");
+  // No more digits than are likely to be right.
+  uint64_t unit = 1;
+  while (use.keys / unit >= 1000) unit *= 10;
+  return ", about " + HumanQuantity((use.keys + unit / 2) / unit * unit, "key") +
+         " (estimated; `gossamer check` counts them)";
+}
+
+void WriteText(const Context& context, const StoreStat& stat, const std::optional<StoreUse>& use) {
   std::ostream& out = context.out;
   const StoreParameters& parameters = stat.parameters;
   out << "store " << stat.store << " (id " << Hex(stat.store_id) << ") on fabric " << stat.fabric
-      << ", " << HumanQuantity(stat.levels, "level") << '\n'
+      << ", " << HumanQuantity(stat.levels, "level") << (use ? Keys(*use) : "") << '\n'
       << "nodes of " << parameters.node_bytes << " B; keys up to " << parameters.max_key_bytes
       << " B; values up to " << parameters.inline_value_bytes << " B in the leaves, up to "
       << ExactBytes(kMaxValueBytes) << " in blocks\n\n";
-  std::vector<std::vector<std::string>> rows = {Headings(uses.has_value())};
+  std::vector<std::vector<std::string>> rows = {Headings(use.has_value())};
   std::string sentences;
   for (const ServerStat& server : stat.servers) {
-    const MemoryUse* use = Find(uses, server);
-    rows.push_back(Row(server, use));
+    const MemoryUse* memory = Find(use, server);
+    rows.push_back(Row(server, memory));
     if (!server.unreachable.empty()) {
       sentences += server.unreachable + '\n';
     } else {
-      sentences += Advice(server, use);
+      sentences += Advice(server, memory);
     }
   }
   out << TextTable(rows, {1, 10});
@@ -140,41 +148,45 @@ Json ServerJson(const ServerStat& server, const MemoryUse* use) {
   return json;
 }
 
-Json StatJson(const StoreStat& stat, const std::optional<Uses>& uses) {
+Json StatJson(const StoreStat& stat, const std::optional<StoreUse>& use) {
   Json servers = Json::array();
   for (const ServerStat& server : stat.servers) {
-    servers.push_back(ServerJson(server, Find(uses, server)));
+    servers.push_back(ServerJson(server, Find(use, server)));
   }
-  return {{"store", stat.store},
-          {"store_id", Hex(stat.store_id)},
-          {"fabric", stat.fabric},
-          {"levels", stat.levels},
-          {"parameters",
-           {{"node_bytes", stat.parameters.node_bytes},
-            {"max_key_bytes", stat.parameters.max_key_bytes},
-            {"inline_value_bytes", stat.parameters.inline_value_bytes}}},
-          {"servers", servers}};
+  Json json = {{"store", stat.store},
+               {"store_id", Hex(stat.store_id)},
+               {"fabric", stat.fabric},
+               {"levels", stat.levels}};
+  if (use) {
+    json["keys"] = use->keys;
+    json["keys_are_estimated"] = use->keys_are_estimated;
+  }
+  json["parameters"] = {{"node_bytes", stat.parameters.node_bytes},
+                        {"max_key_bytes", stat.parameters.max_key_bytes},
+                        {"inline_value_bytes", stat.parameters.inline_value_bytes}};
+  json["servers"] = std::move(servers);
+  return json;
 }
 
 int RunStat(const Context& context) {
   const Result<StoreStat> stat = context.store.Stat();
   if (!stat) return Fail(context, stat.error());
-  std::optional<Uses> uses;
+  std::optional<StoreUse> use;
   const bool are_reachable = std::ranges::all_of(
       stat.value().servers, [](const ServerStat& server) { return server.unreachable.empty(); });
   if (!context.options.quick && are_reachable) {
     Progress progress(
         {.verb = "reading", .unit = "nodes", .enabled = context.options.show_progress});
-    Result<Uses> measured =
+    Result<StoreUse> measured =
         context.store.MeasureMemory([&](uint64_t nodes) { progress.Update(nodes); });
     progress.Finish();
     if (!measured) return Fail(context, measured.error());
-    uses = std::move(measured.value());
+    use = std::move(measured.value());
   }
   if (context.options.json) {
-    WriteJson(context.out, StatJson(stat.value(), uses));
+    WriteJson(context.out, StatJson(stat.value(), use));
   } else {
-    WriteText(context, stat.value(), uses);
+    WriteText(context, stat.value(), use);
   }
   return kExitSuccess;
 }
@@ -184,16 +196,17 @@ int RunStat(const Context& context) {
 Command StatCommand() {
   return {.name = "stat",
           .arguments = "",
-          .summary = "show the memory servers, and what their memory is used for",
+          .summary = "show the memory servers, what their memory is used for, and how many keys there are",
           .details =
               "live: nodes and values of the tree. kept: at hand for the next writes of clients. "
               "waiting:\n"
               "freed, until no client can use it any more. lost: left by dead clients; `sweep` "
               "gives it back.\n"
-              "Reads the inner nodes of the tree, and its leaves if values are in blocks. With "
-              "--quick, reads\n"
-              "nothing, and shows what was handed out for nodes and for values, and of the dead "
-              "clients.\n"
+              "Reads the inner nodes of the tree, and its leaves if values are in blocks: then "
+              "keys are counted,\n"
+              "else their number is estimated from a sample of 400 leaves. With --quick, reads "
+              "nothing, and shows\n"
+              "what was handed out for nodes and for values, and of the dead clients.\n"
               "If a memory server is out of reach, as with --quick.\n",
           .flags = {"quick"},
           .run = RunStat};

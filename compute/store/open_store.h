@@ -62,8 +62,7 @@ class OpenStore final : public Store {
   size_t sessions() const override { return shared_->counts.sessions(); }
   std::vector<HotLeaf> HotLeaves(size_t most) const override;
   Result<StoreStat> Stat() override;
-  Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
-      const std::function<void(uint64_t)>& progress) override;
+  Result<StoreUse> MeasureMemory(const std::function<void(uint64_t)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t)>& progress) override;
   // Like Check, with one look: what merges under way leave for a moment counts as a problem.
   Result<CheckReport> CheckOnce(const std::function<void(uint64_t)>& progress);

@@ -21,10 +21,10 @@ Result<control::StatReply> AskStat(Scheduler& scheduler, ServerId server) {
       CallControl<control::StatReply>(scheduler.endpoint(), server, control::StatRequest{}));
 }
 
-Result<UsedMemory> WalkTree(StoreState& store, Scheduler& scheduler, TreeWalk::Leaves leaves,
-                            const std::function<void(uint64_t)>& progress) {
+// Adds the tree's memory to `used`. Sets the keys of `use`.
+Status WalkTree(StoreState& store, Scheduler& scheduler, TreeWalk::Leaves leaves,
+                const std::function<void(uint64_t)>& progress, UsedMemory& used, StoreUse& use) {
   Tree tree(store, scheduler);
-  UsedMemory used;
   TreeWalk walk(
       store, tree,
       [&](ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind) {
@@ -35,7 +35,9 @@ Result<UsedMemory> WalkTree(StoreState& store, Scheduler& scheduler, TreeWalk::L
         return true;
       });
   BOOST_OUTCOME_TRYV(scheduler.Run(walk.Run(leaves)));
-  return used;
+  use.keys = walk.keys();
+  use.keys_are_estimated = walk.keys_are_estimated();
+  return Ok();
 }
 
 // Adds to `uses`, which has the servers' heap_bytes.
@@ -145,8 +147,7 @@ Result<StoreStat> OpenStore::Stat() {
   return stat;
 }
 
-Result<std::map<uint32_t, MemoryUse>> OpenStore::MeasureMemory(
-    const std::function<void(uint64_t)>& progress) {
+Result<StoreUse> OpenStore::MeasureMemory(const std::function<void(uint64_t)>& progress) {
   BOOST_OUTCOME_TRY(wait, LearnServers());
   static_cast<void>(wait);
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
@@ -160,13 +161,15 @@ Result<std::map<uint32_t, MemoryUse>> OpenStore::MeasureMemory(
   }
 
   for (;;) {
-    BOOST_OUTCOME_TRY(used, WalkTree(*shared_, scheduler, leaves, progress));
-    std::map<uint32_t, MemoryUse> uses = empty;
-    BOOST_OUTCOME_TRYV(CountUses(scheduler, used, uses));
-    const bool has_lost =
-        std::ranges::any_of(uses, [](const auto& use) { return use.second.lost_bytes != 0; });
+    UsedMemory used;
+    StoreUse use;
+    BOOST_OUTCOME_TRYV(WalkTree(*shared_, scheduler, leaves, progress, used, use));
+    use.servers = empty;
+    BOOST_OUTCOME_TRYV(CountUses(scheduler, used, use.servers));
+    const bool has_lost = std::ranges::any_of(
+        use.servers, [](const auto& server) { return server.second.lost_bytes != 0; });
     // It may be a leaf that only its left neighbour leads to.
-    if (!has_lost || leaves == TreeWalk::Leaves::kRead) return uses;
+    if (!has_lost || leaves == TreeWalk::Leaves::kRead) return use;
     leaves = TreeWalk::Leaves::kRead;
   }
 }

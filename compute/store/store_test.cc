@@ -320,6 +320,32 @@ TEST(StoreMemoryTest, FullMemoryKeepsEveryBlockReadable) {
   EXPECT_EQ(report.value().problem_count, 0u) << report.value().problems.front();
 }
 
+// Counted where leaves are read, and estimated from a sample else.
+TEST(StoreMemoryTest, TellsAboutHowManyKeysThereAre) {
+  std::mt19937_64 random(TestSeed());
+  for (const size_t value_bytes : {8, 100}) {
+    LocalOptions options;
+    options.memory_bytes = uint64_t{64} << 20;
+    const std::unique_ptr<Store> store = std::move(Store::OpenLocal(options).value());
+    const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+    uint64_t keys = 0;
+    for (const uint64_t wanted : {0, 5, 5'000, 60'000}) {
+      SCOPED_TRACE(fmt::format("{} keys, values of {} B", wanted, value_bytes));
+      while (keys < wanted) {
+        const Status put = session->Insert(fmt::format("{:08x}", random() >> 32), std::string(value_bytes, 'v'));
+        if (put) ++keys;
+      }
+      const StoreUse use = store->MeasureMemory({}).value();
+      EXPECT_EQ(use.keys_are_estimated, value_bytes == 8 && wanted == 60'000);
+      if (use.keys_are_estimated) {
+        EXPECT_NEAR(static_cast<double>(use.keys), static_cast<double>(keys), 0.07 * static_cast<double>(keys));
+      } else {
+        EXPECT_EQ(use.keys, keys);
+      }
+    }
+  }
+}
+
 TEST(StoreOpenTest, RefusesATraversalThatThereIsNot) {
   const auto opened_with = [](const Traversal& traversal) -> Status {
     LocalOptions local;

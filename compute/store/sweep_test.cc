@@ -188,8 +188,8 @@ TEST_F(SweepTest, ALeafWithoutADownlinkIsNotLost) {
   uint64_t lost = 0;
   while (lost == 0) lost = Lost();  // until its lease has ended
   uint64_t measured = 0;
-  const std::map<uint32_t, MemoryUse> uses = store_->MeasureMemory({}).value();
-  for (const auto& [server, memory] : uses) {
+  const StoreUse use = store_->MeasureMemory({}).value();
+  for (const auto& [server, memory] : use.servers) {
     measured += memory.lost_bytes;
   }
   EXPECT_EQ(measured, lost);

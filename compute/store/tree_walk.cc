@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,38 @@ Task<Status> TreeWalk::Run(Leaves leaves) {
   const uint32_t last = leaves == Leaves::kOnlyMet ? std::min(root.value().level(), 1u) : 0;
   for (uint32_t level = root.value().level() + 1; level-- > last;) {
     BOOST_OUTCOME_CO_TRYV(co_await WalkLevel(level, leaves));
+  }
+  co_return co_await ReadSample();
+}
+
+uint64_t TreeWalk::keys() const {
+  if (leaves_read_ == 0) return 0;
+  const double keys_of_a_leaf = static_cast<double>(keys_read_) / static_cast<double>(leaves_read_);
+  return static_cast<uint64_t>(std::llround(keys_of_a_leaf * static_cast<double>(leaves_met_)));
+}
+
+// Each leaf gets into the sample with the same probability (Vitter '85, algorithm R).
+void TreeWalk::Sample(const InternalNode::Child& leaf) {
+  ++leaves_met_;
+  if (sample_.size() < kMostSampled) {
+    sample_.push_back(leaf);
+  } else if (const uint64_t at = random_.Below(leaves_met_); at < kMostSampled) {
+    sample_[at] = leaf;
+  }
+}
+
+Task<Status> TreeWalk::ReadSample() {
+  for (const InternalNode::Child& child : sample_) {
+    const Result<std::vector<std::byte>> image =
+        co_await tree_.ReadLeaf(child.pointer, child.separator);  // 1 RT
+    if (!image && image.error().code == Code::kNodeUnreachable) co_return image.error();
+    if (!image) continue;
+    const std::optional<LeafView> leaf =
+        LeafView::Parse(image.value(), child.pointer, shared_.geometry, child.separator);
+    // It may have become another node meanwhile.
+    if (!leaf || !leaf->trailer().low().Matches(child.separator)) continue;
+    ++leaves_read_;
+    keys_read_ += leaf->count();
   }
   co_return Ok();
 }
@@ -75,7 +108,10 @@ Task<Result<bool>> TreeWalk::MeetInternal(uint32_t level, Leaves leaves, Place& 
   const bool is_it = node.level == level && node.low() == place.low.view() &&
                      (!node.frozen || place.came_over_left || node.was_root());
   if (is_it && level == 1 && leaves == Leaves::kOnlyMet) {
-    for (const InternalNode::Child& child : node.children) MeetAt(child.pointer);
+    for (const InternalNode::Child& child : node.children) {
+      MeetAt(child.pointer);
+      Sample(child);
+    }
   }
   co_return PassNode(place, is_it, node.high, node.sibling);
 }
@@ -88,6 +124,9 @@ Task<Result<bool>> TreeWalk::MeetLeaf(Place& place) {
   const bool is_it =
       leaf && leaf->trailer().low().Matches(place.low) && (!leaf->frozen() || place.came_over_left);
   if (!is_it) co_return PassNode(place, false, {}, {});
+  ++leaves_met_;
+  ++leaves_read_;
+  keys_read_ += leaf->count();
   for (uint32_t number = 0; number < leaf->unit_count(); ++number) {
     leaf->unit(number).ForEach([&](const Entry& entry) {
       if (!entry.has_block()) return;

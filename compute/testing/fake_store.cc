@@ -366,11 +366,10 @@ Result<StoreStat> FakeStore::Stat() {
   return stat;
 }
 
-Result<std::map<uint32_t, MemoryUse>> FakeStore::MeasureMemory(
-    const std::function<void(uint64_t nodes)>& progress) {
+Result<StoreUse> FakeStore::MeasureMemory(const std::function<void(uint64_t nodes)>& progress) {
   if (state_.fail_with) return *state_.fail_with;
   if (progress) progress(1);
-  return std::map<uint32_t, MemoryUse>{{0, state_.memory}, {1, state_.memory}};
+  return StoreUse{{{0, state_.memory}, {1, state_.memory}}, state_.map.size(), true};
 }
 
 Result<std::optional<SweepReport>> FakeStore::SweepIfNeeded(

@@ -66,8 +66,8 @@ class FakeStore : public Store {
   std::vector<HotLeaf> HotLeaves(size_t) const override { return {}; }
   // For two invented memory servers.
   Result<StoreStat> Stat() override;
-  Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
-      const std::function<void(uint64_t nodes)>& progress) override;
+  // The keys are told as estimated.
+  Result<StoreUse> MeasureMemory(const std::function<void(uint64_t nodes)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
   Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
   // Of two lost servers.

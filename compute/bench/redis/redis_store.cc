@@ -45,8 +45,7 @@ Result<std::unique_ptr<Session>> RedisStore::NewSession() {
 }
 
 Result<StoreStat> RedisStore::Stat() { return NoSuchFigures(); }
-Result<std::map<uint32_t, MemoryUse>> RedisStore::MeasureMemory(
-    const std::function<void(uint64_t)>&) {
+Result<StoreUse> RedisStore::MeasureMemory(const std::function<void(uint64_t)>&) {
   return NoSuchFigures();
 }
 Result<CheckReport> RedisStore::Check(const std::function<void(uint64_t)>&) {

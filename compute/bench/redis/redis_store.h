@@ -52,8 +52,7 @@ class RedisStore : public Store {
   size_t sessions() const override { return 0; }
   std::vector<HotLeaf> HotLeaves(size_t) const override { return {}; }
   Result<StoreStat> Stat() override;
-  Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
-      const std::function<void(uint64_t nodes)>& progress) override;
+  Result<StoreUse> MeasureMemory(const std::function<void(uint64_t)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
   Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
   Result<bool> NeedsSweep() override;

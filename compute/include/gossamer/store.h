@@ -170,6 +170,14 @@ struct MemoryUse {
   uint64_t lost_bytes = 0;  // left by compute servers that are gone: `Sweep` gives them back
 };
 
+// What a store uses its memory for.
+struct StoreUse {
+  std::map<uint32_t, MemoryUse> servers;  // by their ids
+  uint64_t keys = 0;
+  // `keys` follows from the number of the tree's leaves and the keys of some of them.
+  bool keys_are_estimated = false;
+};
+
 // A leaf of the tree, by how often it is used.
 struct HotLeaf {
   uint16_t server_id = 0;
@@ -261,12 +269,12 @@ class Store {
   // Errors: NodeUnreachable if server 0 cannot be reached. NotFound if so, and another store has the name now: this one is gone
   // for good. Close it, and open the store again to use that one.
   virtual Result<StoreStat> Stat() = 0;
-  // Reads the tree, and tells what the memory of each server is used for, by its id. If others write meanwhile, a part of
-  // what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes read.
+  // Reads the tree, and tells what the memory of each server is used for, and for how many keys. If others write meanwhile, a
+  // part of what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes
+  // read.
   // Errors: NodeUnreachable if a memory server cannot be reached.
-  // Cost: 1 RT for each node; none for leaves if the store has no value blocks.
-  virtual Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
-      const std::function<void(uint64_t nodes)>& progress) = 0;
+  // Cost: 1 RT for each node; if the store has no value blocks, for 400 of the leaves at most.
+  virtual Result<StoreUse> MeasureMemory(const std::function<void(uint64_t nodes)>& progress) = 0;
   // Walks the whole tree and verifies every invariant: fences, order, sibling chain, checksums,
   // reachability, no lock left, allocation. Meaningful only while no client writes. Calls
   // `progress` now and then with the number of leaves done.
