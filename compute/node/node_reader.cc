@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 
+#include "compute/lock/take_lock.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
@@ -117,20 +118,8 @@ Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress i
   RemoteLock lock(locks_, op);
   lock.UseWords(word.value().address(), word.value().address());
   BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
-  for (;;) {
-    const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
-    if (answer == LockTable::Answer::kTurn) break;
-    if (answer == LockTable::Answer::kClosed) {
-      BOOST_OUTCOME_CO_TRYV(co_await lock.AwaitSettled());
-    }
-  }
   const Verb read = Verb::Read(pointer.offset(), store_.parameters.node_bytes, into);
-  for (;;) {
-    const Result<RemoteLock::Attempt> tried = co_await lock.Try({&read, 1});
-    if (!tried) co_return tried.error();
-    if (tried.value() == RemoteLock::Attempt::kTaken) break;
-    BOOST_OUTCOME_CO_TRYV(co_await lock.BackOff());
-  }
+  BOOST_OUTCOME_CO_TRYV(co_await TakeLock(op, lock, {&read, 1}));
   co_return co_await lock.Release();
 }
 

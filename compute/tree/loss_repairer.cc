@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "compute/lock/take_lock.h"
 #include "compute/node/unit_buffers.h"
 
 namespace gossamer {
@@ -222,7 +223,7 @@ Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, RemoteP
                                              const std::map<std::string, RemotePtr>& below) {
   RemoteLock lock(context_.locks, op);
   BufferLease buffers;
-  BOOST_OUTCOME_CO_TRYV(co_await Lock(place.node, lock, buffers));
+  BOOST_OUTCOME_CO_TRYV(co_await Lock(op, place.node, lock, buffers));
   std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
   const bool is_it = node && !node->frozen && node->level == place.level &&
                      node->low() == place.low.view() && node->sibling == sibling;
@@ -319,27 +320,16 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
   co_return right;
 }
 
-Task<Status> LossRepairer::Lock(RemotePtr node, RemoteLock& lock, BufferLease& buffers) {
+Task<Status> LossRepairer::Lock(const Op& op, RemotePtr node, RemoteLock& lock,
+                                BufferLease& buffers) {
   Result<BufferLease> made = context_.links.Buffer(LockedBuffers::Bytes(node_bytes()));
   if (!made) co_return made.error();
   buffers = std::move(made.value());
   lock.UseWords(buffers.address(LockedBuffers::kLockWord),
                 buffers.address(LockedBuffers::kUnlockWord));
   const Verb read = Verb::Read(node.offset(), node_bytes(), buffers.address(LockedBuffers::kImage));
-  for (;;) {
-    BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(node));
-    if (!lock.HasTurn() && !lock.TryTakeTurn()) {
-      const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
-      if (answer == LockTable::Answer::kClosed) {
-        BOOST_OUTCOME_CO_TRYV(co_await lock.AwaitSettled());
-      }
-      if (answer != LockTable::Answer::kTurn) continue;
-    }
-    const Result<RemoteLock::Attempt> tried = co_await lock.Try({&read, 1});
-    if (!tried) co_return tried.error();
-    if (tried.value() == RemoteLock::Attempt::kTaken) co_return Ok();
-    BOOST_OUTCOME_CO_TRYV(co_await lock.BackOff());
-  }
+  BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(node));
+  co_return co_await TakeLock(op, lock, {&read, 1});
 }
 
 Task<Status> LossRepairer::Commit(Op& op, const Place& place, NodeVersion version, NewNodes& added,

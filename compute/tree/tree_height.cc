@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "compute/lock/take_lock.h"
 #include "compute/node/unit_buffers.h"
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
@@ -42,20 +43,7 @@ Task<Result<RootWord>> TreeHeight::Lock(Op& op, RemoteLock& lock, LocalAddress w
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, lock.server()));
   const LocalAddress root_at = words + kRootWord;
   const Verb read = Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, root_at);
-  for (;;) {
-    if (!lock.HasTurn() && !lock.TryTakeTurn()) {
-      if (op.is_repair) co_return MakeError(Code::kContended);
-      const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
-      if (answer == LockTable::Answer::kClosed) {
-        BOOST_OUTCOME_CO_TRYV(co_await lock.AwaitSettled());
-      }
-      if (answer != LockTable::Answer::kTurn) continue;
-    }
-    const Result<RemoteLock::Attempt> tried = co_await lock.Try({&read, 1});
-    if (!tried) co_return tried.error();
-    if (tried.value() == RemoteLock::Attempt::kTaken) break;
-    BOOST_OUTCOME_CO_TRYV(co_await lock.BackOff());
-  }
+  BOOST_OUTCOME_CO_TRYV(co_await TakeLock(op, lock, {&read, 1}));
   const RootWord root = RootWord::FromWord(WordAt(root_at));
   context_.cache.SetRoot(op.began, root);
   co_return root;
