@@ -142,6 +142,7 @@ Result<ListeningSocket> ListeningSocket::BindLocked(const std::string& path, Uni
   BOOST_OUTCOME_TRY(address, SocketAddress(path));
   ListeningSocket listener;
   listener.lock_file_ = std::move(lock_file);
+  listener.path_ = path;
   struct stat existing{};
   if (::lstat(path.c_str(), &existing) == 0) {
     if (!S_ISSOCK(existing.st_mode)) {
@@ -149,7 +150,6 @@ Result<ListeningSocket> ListeningSocket::BindLocked(const std::string& path, Uni
     }
     ::unlink(path.c_str());
   }
-  listener.path_ = path;
   listener.socket_ = NewSocket();
   // A client that can connect can read and write the whole store: allow this user only.
   if (!listener.socket_ || ::fchmod(listener.socket_.get(), 0600) != 0 ||
@@ -163,9 +163,8 @@ Result<ListeningSocket> ListeningSocket::BindLocked(const std::string& path, Uni
 ListeningSocket::~ListeningSocket() { Close(); }
 
 void ListeningSocket::Close() {
-  if (!socket_) return;
-  ::unlink(path_.c_str());
-  ::unlink((path_ + ".lock").c_str());
+  if (socket_) ::unlink(path_.c_str());
+  if (lock_file_) ::unlink((path_ + ".lock").c_str());
   socket_ = UniqueFd();
   lock_file_ = UniqueFd();
 }

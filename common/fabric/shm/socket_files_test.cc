@@ -55,6 +55,7 @@ TEST_F(ShmFabric, AStalePathIsReplacedAndOtherFilesAreNot) {
   std::ofstream(precious) << "mine";
   EXPECT_FALSE(OpenMemoryPort(SmallMemory(precious)));
   EXPECT_TRUE(std::filesystem::exists(precious));
+  EXPECT_FALSE(std::filesystem::exists(precious + ".lock"));
 }
 
 TEST_F(ShmFabric, UnusablePathsAndSizesAreInvalid) {
