@@ -15,6 +15,9 @@
 namespace gossamer::gateway {
 namespace {
 
+constexpr std::string_view kRedisFlag = "--redis";
+constexpr std::string_view kTlsFlag = "--tls";
+
 std::vector<std::string> CommandNames() {
   std::vector<std::string> names;
   for (const Command& command : Commands()) names.emplace_back(command.name);
@@ -55,6 +58,16 @@ Result<std::unique_ptr<Gateway>> Gateway::Start(GatewayOptions options, Store& s
   return gateway;
 }
 
+Status Gateway::CheckPorts(const GatewayOptions& options) {
+  for (const std::string& where : options.listen) {
+    BOOST_OUTCOME_TRYV(CheckFree(where, kRedisFlag));
+  }
+  for (const std::string& where : options.listen_tls) {
+    BOOST_OUTCOME_TRYV(CheckFree(where, kTlsFlag));
+  }
+  return Ok();
+}
+
 Gateway::~Gateway() {
   for (const auto& worker : workers_) worker->Stop();
   for (std::thread& thread : threads_) thread.join();
@@ -88,12 +101,12 @@ Status Gateway::OpenListeners() {
 }
 
 Status Gateway::OpenListener(const std::string& where, bool is_tls) {
-  const std::string_view flag = is_tls ? "--tls" : "--redis";
+  const std::string_view flag = is_tls ? kTlsFlag : kRedisFlag;
   const bool is_path = IsPath(where);
   std::string address = where;
   // With SO_REUSEPORT the kernel lets a second process of this user listen there, too.
   if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
-    BOOST_OUTCOME_TRYV(Listen(where, false, flag));
+    BOOST_OUTCOME_TRYV(CheckFree(where, flag));
   }
   for (std::vector<OwnedListener>& own : listeners_) {
     if (is_path && &own != &listeners_.front()) break;

@@ -78,6 +78,25 @@ Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag,
   return made;
 }
 
+// A socket of its address, on which nobody listens yet.
+Result<UniqueFd> Bind(const std::string& where, bool shares, std::string_view flag) {
+  BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
+  const Name name = NameOf(address);
+  UniqueFd made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  if (made) {
+    setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (shares) setsockopt(made.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    // [::] is not all of IPv4, too. An address of IPv4 in the form of IPv6 is bound only without this.
+    const int only_v6 = address.is_v6 && !address.is_mapped_v4() ? 1 : 0;
+    if (address.is_v6) setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
+  }
+  if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0) {
+    return CannotListen(where, std::strerror(errno), flag);
+  }
+  return made;
+}
+
 }  // namespace
 
 Status CheckListenable(const std::string& where) {
@@ -102,22 +121,15 @@ bool IsLocal(const std::string& where) {
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag,
                         std::optional<uint32_t> mode) {
   if (IsPath(where)) return ListenOnPath(where, flag, mode);
-  BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
-  const Name name = NameOf(address);
-  UniqueFd made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  if (made) {
-    setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (shares) setsockopt(made.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    // [::] is not all of IPv4, too. An address of IPv4 in the form of IPv6 is bound only without this.
-    const int only_v6 = address.is_v6 && !address.is_mapped_v4() ? 1 : 0;
-    if (address.is_v6) setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
-  }
-  if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
-      listen(made.get(), kBacklog) != 0) {
-    return CannotListen(where, std::strerror(errno), flag);
-  }
-  return made;
+  BOOST_OUTCOME_TRY(made, Bind(where, shares, flag));
+  if (listen(made.get(), kBacklog) != 0) return CannotListen(where, std::strerror(errno), flag);
+  return std::move(made);
+}
+
+Status CheckFree(const std::string& where, std::string_view flag) {
+  if (IsPath(where)) return Ok();
+  BOOST_OUTCOME_TRYV(Bind(where, false, flag));
+  return Ok();
 }
 
 std::string AddressOf(const std::string& where, const UniqueFd& socket) {

@@ -38,6 +38,10 @@ bool IsLocal(const std::string& where);
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag,
                         std::optional<uint32_t> mode = {});
 
+// Whether Listen would find the port of `where` in use, now. Nobody can connect meanwhile. Says nothing of paths.
+// Errors: as of Listen.
+Status CheckFree(const std::string& where, std::string_view flag);
+
 // "127.0.0.1:6379", with the port that was chosen for port 0.
 std::string AddressOf(const std::string& where, const UniqueFd& socket);
 

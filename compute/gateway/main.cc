@@ -288,7 +288,10 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
   Hangups hangups;
-  // Before it waits for its store, and before clients can connect, which a wrong --admin must not let them do.
+  // Before it waits for its store. It looks again when it listens.
+  const Status are_free = Gateway::CheckPorts(options);
+  if (!are_free) return Failure(kProgram, are_free.error().message);
+  // Likewise, and before clients can connect, which a wrong --admin must not let them do.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();

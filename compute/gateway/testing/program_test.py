@@ -444,10 +444,13 @@ class ProgramTest(ComputeServerTest):
         port = line.split("[::ffff:127.0.0.1]:")[1].split()[0]
         self.assertEqual(self.client(f"127.0.0.1:{port}").ask("PING"), b"+PONG")
 
-    def test_an_admin_port_in_use_is_told_before_it_looks_for_its_store(self):
+    def test_a_port_in_use_is_told_before_it_looks_for_its_store(self):
         with socket.create_server(("127.0.0.1", 0)) as other:
-            admin = f"127.0.0.1:{other.getsockname()[1]}"
-            self.refuses(1, f"cannot listen on {admin}", "--redis=127.0.0.1:0", f"--admin={admin}")
+            taken = f"127.0.0.1:{other.getsockname()[1]}"
+            self.refuses(1, f"cannot listen on {taken}", "--redis=127.0.0.1:0", f"--admin={taken}")
+            for threads in "--threads=1", "--threads=2":
+                self.refuses(1, f"cannot listen on {taken}: Address already in use; give another --redis",
+                             f"--redis={taken}", threads, "--wait=60")
 
     def test_goes_on_without_memcached_once_it_runs(self):
         port = free_port()
