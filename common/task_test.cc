@@ -8,32 +8,12 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-namespace {
-
-std::atomic<uint64_t> allocations{0};
-std::atomic<uint64_t> releases{0};
-
-}  // namespace
-
-// Counts every allocation and release of this program. Not inlined: g++ reports a mismatch if it
-// sees only the `free` and not the `new`.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  if (memory != nullptr) releases.fetch_add(1, std::memory_order_relaxed);
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
+#include "common/testing/count_allocations.h"
 
 namespace gossamer {
 namespace {

@@ -6,27 +6,11 @@
 
 #include <cstdlib>
 #include <map>
-#include <new>
 #include <random>
 #include <vector>
 
+#include "common/testing/count_allocations.h"
 #include "proto/region.h"
-
-namespace {
-
-uint64_t allocations = 0;
-
-}  // namespace
-
-// Not inlined: g++ would report a mismatch between a `new` it does not see and a `free` it does.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++allocations;
-  void* memory = std::malloc(bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 
 namespace gossamer {
 namespace {

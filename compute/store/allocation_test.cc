@@ -7,46 +7,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "common/testing/count_allocations.h"
 #include "common/testing/seed.h"
 #include "gossamer/store.h"
-
-namespace {
-
-thread_local uint64_t allocations = 0;
-thread_local uint64_t releases = 0;
-
-}  // namespace
-
-// Not inlined: g++ would report a mismatch between a `new` it does not see and a `free` it does.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++allocations;
-  void* memory = std::malloc(bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t alignment) {
-  ++allocations;
-  const auto grain = static_cast<size_t>(alignment);
-  void* memory = std::aligned_alloc(grain, (bytes + grain - 1) / grain * grain);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  ++releases;
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  operator delete(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  operator delete(memory);
-}
 
 namespace gossamer {
 namespace {
