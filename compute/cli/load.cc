@@ -92,7 +92,7 @@ class Loader {
     LoadBatch::Line line = decoded.value();
     line.number = reader_.number();
     const std::string_view key = batch.key(line);
-    const bool ascends = !has_last_key_ || key >= std::string_view(last_key_);
+    const bool ascends = key >= std::string_view(last_key_);
     if (!ascends && options_.sorted_fill) {
       batch.bytes.resize(before);
       End(line.number,
@@ -103,7 +103,6 @@ class Loader {
     }
     batch.is_sorted = batch.is_sorted && (ascends || batch.lines.empty());
     last_key_ = key;
-    has_last_key_ = true;
     batch.lines.push_back(line);
     if (batch.lines.size() >= kBatchLines || batch.bytes.size() >= kBatchBytes) Flush();
     return true;
@@ -204,8 +203,7 @@ class Loader {
   LoadShared shared_;
   std::vector<std::unique_ptr<LoadWorker>> workers_;
   std::unique_ptr<LoadBatch> pending_ = std::make_unique<LoadBatch>();
-  std::string last_key_;
-  bool has_last_key_ = false;
+  std::string last_key_;     // none is below the empty one
   bool was_sorted_ = false;  // the batch before
   Progress progress_;
   bool at_end_ = false;
