@@ -230,5 +230,59 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"LittleMemory", {512, 250, 16}, uint64_t{512} << 10, 1}),
     [](const auto& param) { return param.param.name; });
 
+// Whatever a key shares with the leaf that it would go to.
+class TooLongKeysTest : public testing::TestWithParam<StoreParameters> {};
+
+TEST_P(TooLongKeysTest, ABatchTakesNoKeyThatThePutOfItWouldRefuse) {
+  ClusterOptions options;
+  options.parameters = GetParam();
+  TestCluster cluster(options);
+  TestClient client(cluster);
+  const std::unique_ptr<OpenSession> session = client.NewSession();
+  const size_t most = GetParam().max_key_bytes;
+  const std::string stem(most - 8, 's');
+  const auto key_of = [&](uint64_t number, size_t bytes) {
+    std::string key = stem + NumberKey(number).substr(4);
+    key.resize(bytes, 't');
+    return key;
+  };
+  Model model;
+  for (uint64_t i = 0; i < 300; ++i) {
+    model[key_of(10 * i, most - 4)] = "value";
+    ASSERT_TRUE(session->Put(key_of(10 * i, most - 4), "value"));
+  }
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < 30; ++i) keys.push_back(key_of(1501 + i, most + 1 + i % 12));
+  std::vector<KeyValueView> pairs;
+  for (const std::string& key : keys) pairs.push_back({key, "value"});
+  std::vector<Status> results(pairs.size(), Ok());
+  session->MultiPut(pairs, results);
+  for (const Status& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Code::kInvalidArgument);
+  }
+  const SortedLoad load = session->LoadSorted(pairs, 1);
+  ASSERT_FALSE(load.status);
+  EXPECT_EQ(load.status.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(load.stored, 0u);
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  session->MultiDelete(views, results);
+  for (const Status& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Code::kInvalidArgument);
+  }
+  Model found;
+  const std::unique_ptr<ScanCursor> cursor = session->Scan({});
+  while (cursor->Next()) found[std::string(cursor->key())] = cursor->value();
+  EXPECT_TRUE(cursor->status());
+  EXPECT_EQ(found, model);
+  const CheckReport report = cluster.Check();
+  EXPECT_EQ(report.problem_count, 0u) << testing::PrintToString(report.problems);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, TooLongKeysTest,
+                         testing::Values(StoreParameters{1024, 32, 64},
+                                         StoreParameters{1024, 250, 16}));
+
 }  // namespace
 }  // namespace gossamer

@@ -374,6 +374,41 @@ TEST(ModifyTest, FillsLeavesAndSplitsThem) {
 }
 
 // The connection is lost at each verb in turn, of which some take effect.
+// A leaf may take a key whole as long as its prefix is its own, and where it has no room and no short fence for a split, as a
+// long one only.
+TEST(ModifyTest, ALeafThatIsFullMayTakeAKeyAsALongOneOnly) {
+  constexpr size_t kKeys = 60;
+  ClusterOptions options;
+  options.parameters = {1024, kMaxKeyBytes, 16};
+  TestCluster cluster(options);
+  TestClient client(cluster);
+  const std::unique_ptr<OpenSession> session = client.NewSession();
+  const std::string common(111, 'c');
+  // So the last leaf begins with what is common.
+  for (size_t i = 0; i < 40; ++i) {
+    ASSERT_TRUE(session->Put(fmt::format("{}a{:04}", common, i) + std::string(90, 't'), "12345678"));
+  }
+  std::map<std::string, std::string> expected;
+  for (size_t i = 0; i < kKeys; ++i) {
+    const std::string key = fmt::format("{}{}{:04}", common, std::string(41, 'b'), i * 7919 % 10000) +
+                            std::string(50, 't');
+    const std::string value = fmt::format("{:08}", i);
+    Fixed puts({Kind::kPut, value});
+    const Status put = session->Modify(key, puts);
+    ASSERT_TRUE(put) << put.error().ToString();
+    EXPECT_EQ(puts.seen(), std::nullopt);
+    expected[key] = value;
+    for (const auto& [present, stored] : expected) {
+      const Result<std::string> got = session->Get(present);
+      ASSERT_TRUE(got) << got.error().ToString();
+      ASSERT_EQ(got.value(), stored);
+    }
+  }
+  const CheckReport report = cluster.Check();
+  EXPECT_EQ(report.problem_count, 0U) << testing::PrintToString(report.problems);
+  EXPECT_GT(report.blocks, 0U);
+}
+
 TEST(ModifyTest, AfterALossItWasDoneOnceOrTheErrorSaysThatItIsNotKnown) {
   for (const bool is_long : {false, true}) {
     for (const size_t before : {size_t{3}, size_t{100}}) {

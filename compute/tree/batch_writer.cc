@@ -40,9 +40,12 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
       path ? std::max(group.end, FindEnd(batch, group.first, run.end, fence)) : group.end;
   // Many writes to one leaf cut it into many, also where a long key needs it.
   const bool cuts = path && (batch.fill() != 0 || end - group.first > GroupWriter::kFew);
+  // A single write refuses a key that is too long for the store.
+  const size_t longest = context_.store.parameters.max_key_bytes;
   const auto is_plain = [&](size_t position) {
-    return cuts ? batch.IsInlineBehind(group.first, position, path->low, limits)
-                : batch.IsInline(position, limits);
+    if (!cuts) return batch.IsInline(position, limits);
+    return batch.key(position).size() <= longest &&
+           batch.IsInlineBehind(group.first, position, path->low, limits);
   };
   group.is_plain = std::ranges::all_of(std::views::iota(group.first, group.end), is_plain);
   if (group.is_plain && path) {
