@@ -21,7 +21,7 @@ inline thread_local uint64_t releases = 0;
 
 }  // namespace gossamer
 
-// Not inlined: g++ would report a mismatch between a `new` that it does not see and a `free` that it does.
+// Not inlined: g++ would report a mismatch between a `new` that it does not see and the `free`.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++gossamer::allocations;
   void* memory = std::malloc(bytes);

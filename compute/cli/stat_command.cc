@@ -196,7 +196,8 @@ int RunStat(const Context& context) {
 Command StatCommand() {
   return {.name = "stat",
           .arguments = "",
-          .summary = "show the memory servers, what their memory is used for, and how many keys there are",
+          .summary =
+              "show the memory servers, what their memory is used for, and how many keys there are",
           .details =
               "live: nodes and values of the tree. kept: at hand for the next writes of clients. "
               "waiting:\n"

@@ -24,7 +24,7 @@ class Gateway {
   // Errors: InvalidArgument: an address cannot be listened on, or is open to other machines without a password. Unsupported if
   // there are no descriptors for clients. Those of Store::NewSession.
   static Result<std::unique_ptr<Gateway>> Start(GatewayOptions options, Store& store);
-  // Whether the ports of `options` are free now: for a program that has something else to wait for before it can start one.
+  // Whether the ports of `options` are free now: for a program that first waits for something.
   // Errors: those of Start that concern addresses, but for paths.
   static Status CheckPorts(const GatewayOptions& options);
   // Ends what is in flight, and disconnects all clients.

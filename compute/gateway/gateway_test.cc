@@ -325,7 +325,7 @@ TEST_F(GatewayTest, ScansEachKeyOnce) {
   EXPECT_EQ(next, 1000);
 }
 
-// Behind a balancer: each page comes from another compute server of the store, and the first of them has ended meanwhile.
+// Behind a balancer: each page comes from another compute server; those before have ended.
 TEST_F(GatewayTest, ACursorIsGoodOnEveryGatewayOfAStore) {
   constexpr int kKeys = 3000;
   ASSERT_NO_FATAL_FAILURE(Open());
@@ -348,7 +348,8 @@ TEST_F(GatewayTest, ACursorIsGoodOnEveryGatewayOfAStore) {
     EXPECT_EQ(client.ReceiveLine(), "*2");
     cursor = client.ReceiveBulk();
     const std::string count = client.ReceiveLine();
-    for (int left = std::stoi(count.substr(1)); left > 0; --left) found.insert(client.ReceiveBulk());
+    for (int left = std::stoi(count.substr(1)); left > 0; --left)
+      found.insert(client.ReceiveBulk());
     ASSERT_LT(++pages, kKeys / 10);
   } while (cursor != "0");
   EXPECT_GT(pages, 20);

@@ -38,7 +38,7 @@ bool IsLocal(const std::string& where);
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag,
                         std::optional<uint32_t> mode = {});
 
-// Whether Listen would find the port of `where` in use, now. Nobody can connect meanwhile. Says nothing of paths.
+// Whether the port of `where` is free now. No client can connect meanwhile. Ok for a path.
 // Errors: as of Listen.
 Status CheckFree(const std::string& where, std::string_view flag);
 

@@ -1,8 +1,8 @@
 // ScanPositions: where scans of Redis clients go on that this compute server has begun.
 //
-// A cursor of SCAN is a number, the bookmark of a position in the store (`ScanBookmark`). Every compute server of the store can
-// go on with it, unless the node is gone that it names: then it begins again. For its own last kMost cursors a compute server knows
-// the position itself, which stays good.
+// A cursor of SCAN is a `ScanBookmark`. Every compute server of the store can go on with it. If the
+// node is gone that it names, the scan begins again. For its own last kMost cursors a compute
+// server knows the position itself.
 //
 // Thread-safety: any thread.
 #pragma once

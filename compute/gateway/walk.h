@@ -54,7 +54,7 @@ class Walk {
   std::function<bool()> is_unwanted_;
   std::string pattern_ = "*";
   std::string from_;
-  ScanOptions range_;  // of GOSSAMER.SCAN and GOSSAMER.DELRANGE
+  ScanOptions range_;       // of GOSSAMER.SCAN and GOSSAMER.DELRANGE
   uint64_t resume_at_ = 0;  // of SCAN: a cursor of another compute server
   uint64_t count_ = 10;
   std::optional<uint64_t> key_count_;

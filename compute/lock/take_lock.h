@@ -10,10 +10,10 @@
 
 namespace gossamer {
 
-// Waits for the turn at `lock` and then for the lock, and READs `reads` behind its CAS. An operation that is a repair does not
-// wait for a turn.
+// Waits for the turn at `lock` and then for the lock, and READs `reads` behind its CAS. A repair
+// does not wait for a turn.
 // Requires: `op`, which is the lock's, holds no lock, and `lock` aims at one.
-// Errors: as of RemoteLock::Try, AwaitSettled and BackOff; Contended for a repair. The lock is not held.
+// Errors: those of RemoteLock::Try, AwaitSettled, BackOff; Contended for a repair. It is not held.
 // Cost: 1 RT if it is free.
 Task<Status> TakeLock(const Op& op, RemoteLock& lock, std::span<const Verb> reads);
 

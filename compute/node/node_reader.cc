@@ -97,8 +97,8 @@ Task<Result<std::optional<Key>>> NodeReader::ReadLowFence(Op& op, RemotePtr poin
     if (const auto node = InternalView::Parse(image, pointer)) {
       co_return std::optional<Key>(Key(node->low()));
     }
-    const auto trailer =
-        TrailerView::Parse(image.subspan(store_.geometry.trailer_offset()), pointer, store_.geometry);
+    const auto trailer = TrailerView::Parse(image.subspan(store_.geometry.trailer_offset()),
+                                            pointer, store_.geometry);
     if (trailer) {
       const std::optional<KeyView> low = trailer->low().whole();
       co_return low ? std::optional<Key>(Key(*low)) : std::nullopt;

@@ -52,10 +52,11 @@ class BookmarkTest : public ProtocolTest {
       case 0: return NumberKey(number);
       case 1: return fmt::format("user:{:010}", number);  // fences that a leaf's mark holds
       case 2: return fmt::format("/a/prefix/that/all/of/them/have/{:010}", number);  // and others
-      case 3: return fmt::format("{:06}", number % 997) + std::string(180, '-') +
-                     fmt::format("{:06}", number);  // long keys
-      default: return fmt::format("{:x}", number * 0x9e3779b97f4a7c15) +
-                      std::string(number % 60, '.');
+      case 3:
+        return fmt::format("{:06}", number % 997) + std::string(180, '-') +
+               fmt::format("{:06}", number);  // long keys
+      default:
+        return fmt::format("{:x}", number * 0x9e3779b97f4a7c15) + std::string(number % 60, '.');
     }
   }
   static constexpr int kKinds = 5;
@@ -91,7 +92,8 @@ TEST_F(BookmarkTest, EachPageMayComeFromAnotherComputeServer) {
       SCOPED_TRACE(fmt::format("nodes of {} B, keys of kind {}", node_bytes, kind));
       model_.clear();
       ASSERT_NO_FATAL_FAILURE(Open({node_bytes, 250, 8}, 2));
-      for (uint64_t i = 0; i < 4000; ++i) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(kind, random_() % 100'000)));
+      for (uint64_t i = 0; i < 4000; ++i)
+        ASSERT_NO_FATAL_FAILURE(Put(KeyOf(kind, random_() % 100'000)));
       TestClient other(*cluster_);
       const std::unique_ptr<OpenSession> others = other.NewSession();
       std::vector<std::string> found;
@@ -111,7 +113,8 @@ TEST_F(BookmarkTest, EachPageMayComeFromAnotherComputeServer) {
       std::vector<std::string> expected;
       for (const auto& [key, value] : model_) expected.push_back(key);
       EXPECT_EQ(found, expected);
-      // Pages of a leaf or two each. Of kind 2, of all leaves of one parent, of which there may be no other.
+      // Pages of a leaf or two each. Of kind 2, of all leaves of one parent, which may be the only
+      // one.
       if (kind < 2) {
         EXPECT_GE(pages, model_.size() / (node_bytes == 4096 ? 400 : 160));
       }
@@ -150,8 +153,8 @@ TEST_F(BookmarkTest, CostsOneMoreRoundTrip) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(3000));
   const Page first = Read(*session_, 10);
-  const WireCounts page = CostOf(*session_, OperationClass::kScan,
-                                 [&] { Read(*session_, 10, first.next->number); });
+  const WireCounts page =
+      CostOf(*session_, OperationClass::kScan, [&] { Read(*session_, 10, first.next->number); });
   EXPECT_EQ(page.round_trips, 2u);
 }
 
@@ -182,8 +185,7 @@ TEST_F(BookmarkTest, ALostBookmarkBeginsAnew) {
   ASSERT_TRUE(is_merged);
   const uint64_t bookmark = before.next->number;
   // Frozen, it still tells where it started.
-  EXPECT_EQ(Read(*session_, 1, bookmark).keys.front(),
-            model_.lower_bound(before.next->key)->first);
+  EXPECT_EQ(Read(*session_, 1, bookmark).keys.front(), model_.lower_bound(before.next->key)->first);
   // Until the memory is used again.
   for (uint64_t i = 0; is_there(); ++i) {
     ASSERT_LT(i, 20'000u);
@@ -193,15 +195,15 @@ TEST_F(BookmarkTest, ALostBookmarkBeginsAnew) {
   EXPECT_EQ(again.keys.front(), model_.begin()->first);
 }
 
-// Other keys come and go while two compute servers read page after page, in turn. No key is left out that stays.
+// Other keys come and go while two compute servers read page after page, in turn.
 TEST_F(BookmarkTest, NoKeyIsLeftOutBesideSplitsAndMerges) {
   uint64_t restarts = 0;
   for (int round = 0; round < 20; ++round) {
     const int kind = round % kKinds;
     SCOPED_TRACE(fmt::format("round {}, keys of kind {}", round, kind));
     model_.clear();
-    const StoreParameters parameters = round % 2 == 0 ? StoreParameters{1024, 250, 8}
-                                                      : StoreParameters{512, 250, 8};
+    const StoreParameters parameters =
+        round % 2 == 0 ? StoreParameters{1024, 250, 8} : StoreParameters{512, 250, 8};
     ASSERT_NO_FATAL_FAILURE(Open(parameters, 2));
     constexpr uint64_t kNumbers = 3000;
     // Every seventh stays.
@@ -235,8 +237,7 @@ TEST_F(BookmarkTest, NoKeyIsLeftOutBesideSplitsAndMerges) {
     std::string position;
     size_t pages = 0;
     do {
-      const Page page =
-          Read(pages % 2 == 0 ? *session_ : *others, 1 + random_() % 20, resume_at);
+      const Page page = Read(pages % 2 == 0 ? *session_ : *others, 1 + random_() % 20, resume_at);
       if (!page.keys.empty() && page.keys.front() < position) ++restarts;
       found.insert(page.keys.begin(), page.keys.end());
       resume_at = page.next ? page.next->number : 0;

@@ -263,7 +263,7 @@ TEST_F(MergeTest, AnyPartOfAMergeIsAWholeTree) {
   EXPECT_GT(unfinished, 1u) << "no client died where a merge was not finished";
 }
 
-// The left leaf has grown since, so that it cannot take all in, and there is no memory for another leaf.
+// The left leaf has grown, so that it cannot take all in, and there is no memory for another leaf.
 TEST_F(MergeTest, AnUnfinishedMergeTakesNoMemoryOfAWrite) {
   uint64_t undone = 0;
   for (const size_t servers : {1, 3}) {
@@ -328,7 +328,8 @@ TEST_F(MergeTest, AnUnfinishedMergeTakesNoMemoryOfAWrite) {
       // All other memory is taken.
       uint64_t more = 1'000'000;
       Status put = Ok();
-      while ((put = writer->Put(NumberKey(more), "12345678"))) model_[NumberKey(more++)] = "12345678";
+      while ((put = writer->Put(NumberKey(more), "12345678")))
+        model_[NumberKey(more++)] = "12345678";
       ASSERT_EQ(put.error().code, Code::kExhausted);
 
       ASSERT_TRUE(trailer_of(right.pointer).frozen());

@@ -332,13 +332,15 @@ TEST(StoreMemoryTest, TellsAboutHowManyKeysThereAre) {
     for (const uint64_t wanted : {0, 5, 5'000, 60'000}) {
       SCOPED_TRACE(fmt::format("{} keys, values of {} B", wanted, value_bytes));
       while (keys < wanted) {
-        const Status put = session->Insert(fmt::format("{:08x}", random() >> 32), std::string(value_bytes, 'v'));
+        const Status put =
+            session->Insert(fmt::format("{:08x}", random() >> 32), std::string(value_bytes, 'v'));
         if (put) ++keys;
       }
       const StoreUse use = store->MeasureMemory({}).value();
       EXPECT_EQ(use.keys_are_estimated, value_bytes == 8 && wanted == 60'000);
       if (use.keys_are_estimated) {
-        EXPECT_NEAR(static_cast<double>(use.keys), static_cast<double>(keys), 0.07 * static_cast<double>(keys));
+        EXPECT_NEAR(static_cast<double>(use.keys), static_cast<double>(keys),
+                    0.07 * static_cast<double>(keys));
       } else {
         EXPECT_EQ(use.keys, keys);
       }

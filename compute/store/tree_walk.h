@@ -4,7 +4,7 @@
 // may also meet what was part of it for a while, and some of that twice.
 //
 // Thread-safety: none.
-// Cost: 1 RT for each node, one after the other; with Leaves::kOnlyMet for kMostSampled of the leaves.
+// Cost: 1 RT for each node, one after the other; with kOnlyMet for kMostSampled of the leaves.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ namespace gossamer {
 
 class TreeWalk {
  public:
-  // So many leaves tell the number of keys to 1 % where the keys in a leaf vary by a fifth of their mean, as those of random
-  // keys do, and to 3 % where half of the leaves are full and half nearly empty.
+  // So many leaves tell the number of keys to 1 % where leaves are as full as random keys make
+  // them, and to 3 % where half of them are full and half nearly empty.
   static constexpr uint64_t kMostSampled = 400;
 
-  // Whether leaves are read, or only met in their parents: then no value block is met, nor a leaf that has no downlink yet,
-  // and a random sample of the leaves is read for the number of keys.
+  // Whether leaves are read, or only met in their parents: then no value block is met, nor a leaf
+  // without a downlink, and a sample of the leaves is read for the number of keys.
   enum class Leaves : uint8_t { kRead, kOnlyMet };
   using Meet =
       std::function<void(ServerId, uint64_t offset, uint64_t bytes, control::ExtentKind kind)>;

@@ -1,4 +1,5 @@
-// Merger where a merge of leaves was not finished: has the left one take over the entries of the right one, or undoes the merge.
+// Merger where a merge of leaves was not finished: has the left one take over the entries of the
+// right one, or undoes the merge.
 #include <utility>
 
 #include "compute/rules/rules.h"
@@ -37,11 +38,12 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
     if (is_elsewhere) {
       batch.Add(ReadLockOf(context_, right, buffers.value().address(LockedBuffers::kLockWord)));
     }
-    batch.Add(Verb::Read(right.offset(), node_bytes(),
-                         buffers.value().address(LockedBuffers::kImage)));
+    batch.Add(
+        Verb::Read(right.offset(), node_bytes(), buffers.value().address(LockedBuffers::kImage)));
     const Status read = co_await locked.lock.Read(batch);
     if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
-    // A client that has lost this leaf's lock with its lease may still be making the right one live again (rule W12).
+    // A client that has lost this leaf's lock with its lease may still be making the right one live
+    // (W12).
     const bool is_undone =
         is_elsewhere && LockWord::FromWord(batch.verbs()[0].old_value()).merges();
     if (is_undone) co_return co_await locked.lock.Release();
@@ -69,9 +71,9 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
   co_return Ok();
 }
 
-// 1 RT for the right leaf's lock, 1 RT to see that the left one is still locked, 1 RT to write, 1 RT to release.
-Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes,
-                          BufferLease& buffers) {
+// 1 RT for the right leaf's lock, 1 RT to see that the left one is locked, 1 RT to write, 1 RT to
+// release.
+Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes, BufferLease& buffers) {
   const LocalAddress image_at = buffers.address(LockedBuffers::kImage);
   const std::span<std::byte> image(image_at.data, node_bytes());
   RemoteLock own(context_.locks, op);
@@ -89,7 +91,8 @@ Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes,
     if (!tried) co_return co_await LeafLocker::ReleaseAfter(left, tried.error());
     if (tried.value() == RemoteLock::Attempt::kRefused) co_return co_await left.lock.Release();
     if (nodes.right.server() != nodes.left.server()) {
-      // With its lease, the left leaf's lock would be another's by now, who may not have seen this one (rule W12).
+      // With its lease, the left leaf's lock would be another client's by now, which may not have
+      // seen this one (rule W12).
       InlineBatch<1> still(nodes.left.server());
       still.Add(Verb::Read(nodes.left.offset() + context_.geometry().trailer_offset(),
                            kTrailerBytes, left.image(context_.geometry().trailer_offset())));
@@ -104,8 +107,9 @@ Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes,
     SetFrozen(image, nodes.right, context_.geometry(), nodes.separator, false);
     InlineBatch<2> batch(nodes.right.server());
     batch.Add(Verb::Write(nodes.right.offset(), node_bytes(), image_at));
-    status = co_await right.Commit(batch, RemoteLock::After::kRelease,
-                                   RemoteLock::NewVersion{nodes.right, 0, version, nodes.separator});
+    status =
+        co_await right.Commit(batch, RemoteLock::After::kRelease,
+                              RemoteLock::NewVersion{nodes.right, 0, version, nodes.separator});
   }
   if (own.is_held()) {
     const Status released = co_await own.Release();

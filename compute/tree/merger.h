@@ -38,8 +38,9 @@ class Merger {
   // Number of merges that this session runs in the background, because too many were noted.
   size_t helping() const { return helping_; }
 
-  // If the right sibling of the leaf that covers `key` is frozen, has the leaf take over its entries; or if these do not fit,
-  // makes the sibling live again. Waits for the leaf's lock. Requires: `op` holds no lock.
+  // If the right sibling of the leaf that covers `key` is frozen, has the leaf take over its
+  // entries or, if they do not fit, makes it live again. Waits for the leaf's lock. Requires: `op`
+  // holds none.
   // Errors: as of a write, but not Exhausted for want of remote memory.
   // Cost: 3 RT; 5 or 6 RT where the entries do not fit.
   Task<Status> Absorb(Op& op, const Key& key);
@@ -71,9 +72,9 @@ class Merger {
   static std::optional<InternalNode> DropDownlink(const Found& found, std::span<std::byte> parent);
   // The rest of Absorb. Ends the lock.
   Task<Status> TakeOver(Op& op, LockedLeaf& locked);
-  // Undoes the merge of which the left leaf is locked, and the right one frozen: makes that one live again. Does nothing if
-  // its lock is taken: the caller's operation waits for that lock, and comes back. Ends the left leaf's lock. `buffers`: laid
-  // out as LockedBuffers, with the right leaf.
+  // Undoes the merge of which the left leaf is locked and the right one frozen: makes that one
+  // live. Does nothing if its lock is taken: the caller waits for that, and comes back. Ends the
+  // left leaf's lock. `buffers`: LockedBuffers, with the right leaf.
   Task<Status> Undo(Op& op, LockedLeaf& left, const Neighbours& nodes, BufferLease& buffers);
 
   uint32_t node_bytes() const { return context_.store.parameters.node_bytes; }

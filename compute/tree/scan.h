@@ -75,7 +75,7 @@ struct Scan {
   std::optional<Hop> hop;
   // The sibling of the leaf taken last: the only one that may be used if it is frozen.
   RemotePtr named;
-  bool is_named_at_position = false;  // whether it starts there
+  bool is_named_at_position = false;              // whether it starts there
   Descent::Trust trust = Descent::Trust::kCache;  // for the next run
 };
 
@@ -120,7 +120,7 @@ class Scanner {
   Task<Status> Resume(Op& op, Scan& scan);
   // Whether the scan has all that it wants, and ends at the next bookmark.
   static bool WantsBookmark(const Scan& scan) { return scan.to_bookmark && scan.left == 0; }
-  // Makes the bookmark of the leaf at the position, if its low fence is short. Returns whether it did.
+  // Makes the bookmark of the leaf at the position, if its low fence is short. Returns whether.
   static bool MarkLeaf(Scan& scan);
   // Makes the bookmark of an internal node that starts at the position, if one does.
   Task<Status> MarkParent(Op& op, Scan& scan);

@@ -1,12 +1,13 @@
-// Bookmarks of scans: a position as a number below 2^63 that every compute server of the store understands.
+// Bookmarks of scans: a position as a number below 2^63 that every compute server understands.
 //
 //   62            51 50        43 42                                  8 7            0
 //   +--------------+------------+--------------------------------------+--------------+
 //   | check 12     | server 8   | offset / 256                      35 | generation 8 |
 //   +--------------+------------+--------------------------------------+--------------+
 //
-// It names a node, and stands for that node's low fence, which never changes (PROTOCOL.md, "Bookmarks"). So a node is
-// needed whose low fence its own bytes tell: an internal node, or a leaf with a short one. `check` is of the low fence.
+// It names a node, and stands for its low fence, which never changes (PROTOCOL.md, "Bookmarks").
+// The node's own bytes tell that: an internal node, or a leaf with a short one. `check` is of the
+// low fence.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ static_assert((kMaxMemoryServers - 1) >> (kCheckShift - kServerShift) == 0);
 
 inline uint64_t Of(RemotePtr node, KeyView low) {
   const uint64_t check = KeyHash(low) >> (64 - (kBits - kCheckShift));
-  return check << kCheckShift | uint64_t{ToInteger(node.server())} << kServerShift |
-         node.offset() | node.generation();
+  return check << kCheckShift | uint64_t{ToInteger(node.server())} << kServerShift | node.offset() |
+         node.generation();
 }
 
 // The node that the number names, if `Of` can have made it.

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "compute/rules/rules.h"
-#include "compute/tree/scan_bookmark.h"
 #include "compute/tree/scan.h"
+#include "compute/tree/scan_bookmark.h"
 
 namespace gossamer {
 namespace {
@@ -101,7 +101,7 @@ Task<Status> Scanner::Resume(Op& op, Scan& scan) {
   co_return Ok();
 }
 
-// The node is READ, as the cache may be of the past: then the bookmark would be lost as soon as it is made.
+// The node is READ, as the cache may be of the past: the bookmark would be lost as it is made.
 Task<Status> Scanner::MarkParent(Op& op, Scan& scan) {
   const Key& from = scan.position.from;
   const Result<NodeCache::Step> found =
