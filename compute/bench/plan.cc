@@ -313,19 +313,15 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
   runner.progress_ms = static_cast<uint32_t>(flags.progress_ms);
-  const std::optional<LoadOrder> order = ParseLoadOrder(flags.load_order);
-  if (!order) {
-    return Wrong("--load_order=" + flags.load_order +
-                 " is not one of random, runs, sorted, ascending, descending, file");
-  }
-  if (*order == LoadOrder::kFile && flags.keys.empty()) {
+  const auto order = ParseLoadOrder(flags.load_order);
+  if (!order)
+    return Wrong("--load_order=" + flags.load_order + " is not one of " + LoadOrderNames());
+  if (*order == LoadOrder::kFile && flags.keys.empty())
     return Wrong("--load_order=file is that of --keys=FILE: give a file");
-  }
   runner.load_order = *order;
-  if (plan.load && *order == LoadOrder::kRuns && runner.batch == 1) {
+  if (plan.load && *order == LoadOrder::kRuns && runner.batch == 1)
     return Wrong(
-        "--load_order=runs with --batch=1 is random order: give the length of a run by --batch");
-  }
+        "--load_order=runs with --batch=1 is random order: give a run's length by --batch");
   if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
     return Wrong(
         fmt::format("--operations={} is too many for a workload that inserts: give at most {}",

@@ -48,8 +48,9 @@ TEST(PlanTest, OrdersOfLoadingHaveNames) {
   flags.batch = 64;
   EXPECT_EQ(MakePlan(flags).value().runner.load_order, LoadOrder::kRuns);
   flags.load_order = "fast";
-  EXPECT_THAT(MakePlan(flags).error().message,
-              testing::HasSubstr("--load_order=fast is not one of random, runs, sorted, ascending"));
+  EXPECT_THAT(
+      MakePlan(flags).error().message,
+      testing::HasSubstr("--load_order=fast is not one of random, runs, sorted, ascending"));
 }
 
 TEST(PlanTest, ALocalStoreFitsItsRecords) {

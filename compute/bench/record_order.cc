@@ -1,5 +1,7 @@
 #include "compute/bench/record_order.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -65,6 +67,8 @@ std::vector<uint64_t> IdsAsInFile(const KeyList& list, uint64_t records) {
 }  // namespace
 
 std::string_view LoadOrderName(LoadOrder order) { return kNames[static_cast<size_t>(order)]; }
+
+std::string LoadOrderNames() { return fmt::format("{}", fmt::join(kNames, ", ")); }
 
 std::optional<LoadOrder> ParseLoadOrder(std::string_view name) {
   const auto* const found = std::ranges::find(kNames, name);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,8 @@ enum class LoadOrder : uint8_t {
 
 // "random", "runs", "sorted", "ascending", "descending", "file".
 std::string_view LoadOrderName(LoadOrder order);
+// All of them, as above.
+std::string LoadOrderNames();
 std::optional<LoadOrder> ParseLoadOrder(std::string_view name);
 
 // The ids below `records` in the order of loading, with runs of `run` records. Empty for kRandom: the

@@ -65,8 +65,8 @@ TEST(LoadTest, PutsEveryRecordOnce) {
 }
 
 TEST(LoadTest, EveryOrderPutsEveryRecordOnce) {
-  for (const LoadOrder order : {LoadOrder::kRuns, LoadOrder::kSorted, LoadOrder::kAscending,
-                                LoadOrder::kDescending}) {
+  for (const LoadOrder order :
+       {LoadOrder::kRuns, LoadOrder::kSorted, LoadOrder::kAscending, LoadOrder::kDescending}) {
     for (const uint32_t threads : {1u, 3u}) {
       for (const uint32_t key_bytes : {8u, 24u}) {
         FakeStore store;

@@ -52,7 +52,8 @@ Status CheckDescription(const SizeOptions& options) {
     return Bad("--records=N is missing: how many records the store is to hold");
   }
   if (!options.key_bytes) {
-    return Bad("--key_bytes=K is missing: the length of a key; or give --keys=FILE, which has keys");
+    return Bad(
+        "--key_bytes=K is missing: the length of a key; or give --keys=FILE, which has keys");
   }
   if (!options.value_bytes) return Bad("--value_bytes=V is missing: the length of a value");
   const uint32_t key_bytes = *options.key_bytes;
@@ -81,8 +82,7 @@ Status CheckRecords(const SizeOptions& options) {
   if (options.keys_file.empty()) {
     BOOST_OUTCOME_TRYV(CheckDescription(options));
   } else if (options.key_bytes || options.consecutive_keys) {
-    return Bad(
-        "--keys=FILE has the keys: give neither --key_bytes nor --consecutive_keys with it");
+    return Bad("--keys=FILE has the keys: give neither --key_bytes nor --consecutive_keys with it");
   }
   if (options.value_bytes.value_or(0) > kMaxValueBytes) {
     return Bad(
@@ -132,9 +132,9 @@ Result<Sample> Plan(const SizeOptions& options, Sizing& sizing) {
   sizing.arrival = arrival;
   Sample sample;
   if (!options.keys_file.empty()) {
-    BOOST_OUTCOME_TRY(read, SampleOfFile(options.keys_file, options.form, options.max_key_bytes,
-                                         options.value_bytes, kMostFileRecords, arrival,
-                                         options.show_progress));
+    BOOST_OUTCOME_TRY(
+        read, SampleOfFile(options.keys_file, options.form, options.max_key_bytes,
+                           options.value_bytes, kMostFileRecords, arrival, options.show_progress));
     sample = std::move(read);
     BOOST_OUTCOME_TRYV(AddChoices(options, sample.longest_value, sizing));
   } else {
@@ -150,8 +150,11 @@ Result<Sample> Plan(const SizeOptions& options, Sizing& sizing) {
   sizing.records = options.records != 0 ? options.records : sample.all_records;
   sizing.measured_records = sample.records.size();
   const auto of_each = [&](auto bytes_of) {
-    const auto add = [&](uint64_t sum, const SampleRecord& record) { return sum + bytes_of(record); };
-    const auto sum = std::accumulate(sample.records.begin(), sample.records.end(), uint64_t{0}, add);
+    const auto add = [&](uint64_t sum, const SampleRecord& record) {
+      return sum + bytes_of(record);
+    };
+    const auto sum =
+        std::accumulate(sample.records.begin(), sample.records.end(), uint64_t{0}, add);
     return static_cast<double>(sum) / static_cast<double>(sample.records.size());
   };
   sizing.key_bytes = of_each([](const SampleRecord& record) { return record.key.size(); });

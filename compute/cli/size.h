@@ -24,7 +24,8 @@ struct SizeOptions {
   std::optional<uint32_t> key_bytes;
   std::optional<uint32_t> value_bytes;  // with a file: in place of what its lines say
   bool consecutive_keys = false;        // as in RecordShape
-  std::string order;  // random, ascending, descending, sorted or file; empty: random, or sorted if `sorted`
+  std::string
+      order;  // random, ascending, descending, sorted or file; empty: random, or sorted if `sorted`
   bool sorted = false;
   double fill = 1;  // of leaves, if the order is sorted
   // Parameters of the store. What is not given is compared; but max_key_bytes costs no memory.

@@ -85,8 +85,8 @@ void WriteText(std::ostream& out, const Sizing& sizing, const SizeOptions& optio
   for (const SizeChoice& choice : sizing.choices) rows.push_back(Row(choice));
   if (is_comparison) rows[1 + sizing.recommended].emplace_back("recommended");
   const SizeChoice& best = sizing.choices[sizing.recommended];
-  out << Title(sizing, options) << "\nmeasured on " << HumanQuantity(sizing.measured_records, "record")
-      << (is_comparison ? " a row" : "")
+  out << Title(sizing, options) << "\nmeasured on "
+      << HumanQuantity(sizing.measured_records, "record") << (is_comparison ? " a row" : "")
       << "; memory with a quarter of it free; RT: round trips\n\n"
       << TextTable(rows, {0, 9}) << '\n';
   if (!sizing.refused.empty()) out << "Not in leaves: " << sizing.refused << "\n\n";

@@ -83,7 +83,8 @@ void Arrange(std::vector<SampleRecord>& records, Arrival arrival) {
 }
 
 // Calls `each` with the key and the length of the value of each line.
-Status ReadRecords(const std::string& name, LineForm form, uint32_t max_key_bytes, bool show_progress,
+Status ReadRecords(const std::string& name, LineForm form, uint32_t max_key_bytes,
+                   bool show_progress,
                    const std::function<void(std::string_view key, size_t value_bytes)>& each) {
   BOOST_OUTCOME_TRY(file, InputFile::Open(name));
   if (file.size() == 0) {

@@ -67,8 +67,8 @@ struct RecordBytes {
   double leaves = 0;
   double blocks = 0;
   double internal_nodes = 0;
-  double client_cache = 0;    // of a client that caches all internal nodes
-  double with_block = 0;      // the part of the records that have a block
+  double client_cache = 0;  // of a client that caches all internal nodes
+  double with_block = 0;    // the part of the records that have a block
 
   double memory() const { return leaves + blocks + internal_nodes; }
 };

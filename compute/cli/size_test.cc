@@ -229,7 +229,8 @@ std::vector<std::string> PathKeys() {
       directory += fmt::format("/{}{}", level % 2 == 0 ? "packages-" : "lib", below(7 * levels));
     }
     for (uint64_t i = 0, files = 1 + below(40); i < files; ++i) {
-      keys.push_back(fmt::format("{}/module_{:x}.{}", directory, below(5000), i % 3 == 0 ? "h" : "cc"));
+      keys.push_back(
+          fmt::format("{}/module_{:x}.{}", directory, below(5000), i % 3 == 0 ? "h" : "cc"));
     }
   }
   std::shuffle(keys.begin(), keys.end(), random);
@@ -262,7 +263,8 @@ class SizeFileTest : public ::testing::Test {
 
 TEST_F(SizeFileTest, AThirdOfTheRecordsTellsWhatAllTake) {
   StoreParameters parameters;
-  for (const auto& [what, keys] : {std::pair("paths", PathKeys()), std::pair("series", SeriesKeys())}) {
+  for (const auto& [what, keys] :
+       {std::pair("paths", PathKeys()), std::pair("series", SeriesKeys())}) {
     Write(keys);
     for (const Arrival arrival : {Arrival::kRandom, Arrival::kAscending, Arrival::kDescending,
                                   Arrival::kSorted, Arrival::kFile}) {

@@ -102,9 +102,9 @@ class ArrivalTest : public LeafFillTest {
                            1'700'000'000'000 + number % kOfEach * 1000);
       case Keys::kLong: return std::string(100, 'l') + fmt::format("{:012}", number);
       case Keys::kPaths:
-        return fmt::format("/srv/projects/customer-{:02}/packages/library-of-{:04}/source/{}{:05}.cc",
-                           number / 10'000, number / 40 * 7, number % 40 < 13 ? "module_" : "test_",
-                           number);
+        return fmt::format(
+            "/srv/projects/customer-{:02}/packages/library-of-{:04}/source/{}{:05}.cc",
+            number / 10'000, number / 40 * 7, number % 40 < 13 ? "module_" : "test_", number);
     }
     return {};
   }

@@ -386,12 +386,14 @@ TEST(ModifyTest, ALeafThatIsFullMayTakeAKeyAsALongOneOnly) {
   const std::string common(111, 'c');
   // So the last leaf begins with what is common.
   for (size_t i = 0; i < 40; ++i) {
-    ASSERT_TRUE(session->Put(fmt::format("{}a{:04}", common, i) + std::string(90, 't'), "12345678"));
+    ASSERT_TRUE(
+        session->Put(fmt::format("{}a{:04}", common, i) + std::string(90, 't'), "12345678"));
   }
   std::map<std::string, std::string> expected;
   for (size_t i = 0; i < kKeys; ++i) {
-    const std::string key = fmt::format("{}{}{:04}", common, std::string(41, 'b'), i * 7919 % 10000) +
-                            std::string(50, 't');
+    const std::string key =
+        fmt::format("{}{}{:04}", common, std::string(41, 'b'), i * 7919 % 10000) +
+        std::string(50, 't');
     const std::string value = fmt::format("{:08}", i);
     Fixed puts({Kind::kPut, value});
     const Status put = session->Modify(key, puts);

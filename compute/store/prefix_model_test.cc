@@ -74,7 +74,8 @@ class PrefixModelTest : public testing::TestWithParam<Shape> {
   };
   void MakeSeries() {
     const size_t most = parameters().max_key_bytes;
-    constexpr size_t kUsual[] = {0, 4, 15, 16, 17, 20, 31, 33, 60, 90, 97, 110, 130, 150, 180, 200, 230};
+    constexpr size_t kUsual[] = {0,  4,  15,  16,  17,  20,  31,  33, 60,
+                                 90, 97, 110, 130, 150, 180, 200, 230};
     series_.clear();
     const size_t count = 1 + Below(6);
     while (series_.size() < count) {
@@ -103,8 +104,8 @@ class PrefixModelTest : public testing::TestWithParam<Shape> {
   }
   // Keys between others: fences are like that. Often not there.
   std::string Outlier() {
-    std::string key = model_.empty() || OneIn(8) ? KeyOf(series_[Below(series_.size())], 5000)
-                                                 : PresentKey();
+    std::string key =
+        model_.empty() || OneIn(8) ? KeyOf(series_[Below(series_.size())], 5000) : PresentKey();
     if (model_.size() > 1 && OneIn(3)) {
       auto next = model_.lower_bound(key);
       if (next != model_.end() && next != model_.begin()) {
@@ -119,8 +120,8 @@ class PrefixModelTest : public testing::TestWithParam<Shape> {
         break;
       case 3:
         key.resize(Below(key.size() + 1));
-        key += Bytes(Below(parameters().max_key_bytes - std::min<size_t>(
-                               key.size(), parameters().max_key_bytes) + 1));
+        key += Bytes(Below(parameters().max_key_bytes -
+                           std::min<size_t>(key.size(), parameters().max_key_bytes) + 1));
         break;
       default:
         if (!key.empty()) key.back() = static_cast<char>(key.back() + (OneIn(2) ? 1 : -1));

@@ -114,10 +114,9 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   // A key without the prefix of the leaf's own needs a shorter one, with which the leaf is arranged anew.
   const bool has_prefix = Unit(write.unit).HasPrefix(key);
   const size_t longest = geometry_.max_suffix_bytes();
-  const bool is_too_long =
-      !write.entry.is_long() && key.size() > longest &&
-      (write.is_too_long || !has_prefix ||
-       key.size() > Unit(write.unit).bounds().LongestKey(longest));
+  const bool is_too_long = !write.entry.is_long() && key.size() > longest &&
+                           (write.is_too_long || !has_prefix ||
+                            key.size() > Unit(write.unit).bounds().LongestKey(longest));
   WriteMode mode = write.mode;
   if (mode == WriteMode::kModify) {
     if (!Decide(write, old.entry, is_too_long)) return Applied::kRefused;

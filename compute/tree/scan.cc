@@ -92,7 +92,7 @@ Scanner::State Scanner::Advance(Scan& scan) {
     scan.taken = 0;
     if (scan.position.done) return State::kEnded;
     if (scan.resume_at != 0) return State::kWaits;
-    if (WantsBookmark(scan)) return MarkLeaf(scan) ? State::kEnded : State::kWaits;
+    if (scan.WantsBookmark()) return scan.MarkLeaf() ? State::kEnded : State::kWaits;
     const bool is_at_end = scan.run == nullptr || scan.at == scan.run->refs.size();
     if (scan.hop || (is_at_end && !TakeNextRun(scan)) || !TakeNext(scan)) return State::kWaits;
     page.FindReady();
@@ -109,11 +109,11 @@ std::span<const ScanEntry> Scanner::Take(Scan& scan) {
   return taken;
 }
 
-bool Scanner::MarkLeaf(Scan& scan) {
-  const KeyView low = scan.position.from;
-  const bool is_known = !scan.named.is_null() && scan.is_named_at_position;
+bool Scan::MarkLeaf() {
+  const KeyView low = position.from;
+  const bool is_known = !named.is_null() && is_named_at_position;
   if (!is_known || !LowFenceMark::Of(low).whole()) return false;
-  scan.bookmark = {bookmark::Of(scan.named, low), std::string(low)};
+  bookmark = ScanBookmark{gossamer::bookmark::Of(named, low), std::string(low)};
   return true;
 }
 
@@ -228,7 +228,7 @@ void Scanner::LearnFrom(const NodeCache::LeafRef& ref, const LeafView& leaf) {
 // ---- Reading ahead
 
 size_t Scanner::LeavesFor(uint64_t entries, Scan& scan) const {
-  if (entries > kNoLimit / 2 || WantsBookmark(scan)) {
+  if (entries > kNoLimit / 2 || scan.WantsBookmark()) {
     const size_t leaves = scan.run_leaves;
     scan.run_leaves = std::min(2 * leaves, kMaxRunLeaves);
     return leaves;

@@ -77,6 +77,11 @@ struct Scan {
   RemotePtr named;
   bool is_named_at_position = false;              // whether it starts there
   Descent::Trust trust = Descent::Trust::kCache;  // for the next run
+
+  // Whether it has all that it wants, and ends at the next bookmark.
+  bool WantsBookmark() const { return to_bookmark && left == 0; }
+  // Makes the bookmark of the leaf at the position, if its low fence is short. Returns whether.
+  bool MarkLeaf();
 };
 
 class Scanner {
@@ -118,10 +123,6 @@ class Scanner {
   bool TakeNext(Scan& scan);
   // Sets the position to that of the bookmark at which the scan begins, if it is not lost.
   Task<Status> Resume(Op& op, Scan& scan);
-  // Whether the scan has all that it wants, and ends at the next bookmark.
-  static bool WantsBookmark(const Scan& scan) { return scan.to_bookmark && scan.left == 0; }
-  // Makes the bookmark of the leaf at the position, if its low fence is short. Returns whether.
-  static bool MarkLeaf(Scan& scan);
   // Makes the bookmark of an internal node that starts at the position, if one does.
   Task<Status> MarkParent(Op& op, Scan& scan);
   // Moves over leaves of the run that a merge has left behind the position of a forward scan.

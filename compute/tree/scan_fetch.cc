@@ -65,7 +65,7 @@ Task<Status> Scanner::FetchSome(Op& op, Scan& scan) {
     if (scan.position.done) co_return Ok();
   }
   if (page.ready == page.entries.size()) {
-    if (WantsBookmark(scan)) {
+    if (scan.WantsBookmark()) {
       BOOST_OUTCOME_CO_TRYV(co_await MarkParent(op, scan));
       if (scan.bookmark) co_return Ok();
     }

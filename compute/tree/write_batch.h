@@ -74,7 +74,8 @@ class WriteBatch {
   }
   // Whether a leaf can that begins at `low` or some writes before this one, of those from `first` on: its keys share what its low
   // fence does. So a key that shares much with few others only is a long one, for which no leaf is cut.
-  bool IsInlineBehind(size_t first, size_t position, KeyView low, const InlineLimits& limits) const {
+  bool IsInlineBehind(size_t first, size_t position, KeyView low,
+                      const InlineLimits& limits) const {
     constexpr size_t kBehind = 8;
     const KeyView own = key(position);
     if (own.size() > limits.key_bytes) {

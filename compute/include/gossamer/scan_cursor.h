@@ -24,7 +24,7 @@ struct MissingKeys {
 
 // Where another scan goes on.
 struct ScanBookmark {
-  uint64_t number = 0;  // for any client of the store: `ScanOptions::resume_at`. Below 2^63, and not 0
+  uint64_t number = 0;  // for any client of the store: `ScanOptions::resume_at`; 1 to 2^63 - 1
   std::string key;      // the same position as `ScanOptions::from`
 };
 

@@ -1,4 +1,4 @@
-// The profiles of read-modify-writes, and of operations on ranges.
+// The profiles of read-modify-writes, of operations on ranges, and of keys that come in order.
 #include "compute/verify/sim/draw.h"
 #include "compute/verify/sim/profile_parts.h"
 
@@ -19,6 +19,23 @@ void Ranges(Random& random, Plan& plan) {
   Churn(random, plan);
   plan.work.long_percent = OneOf(random, {0u, 20u, 50u});
   Weigh(plan, {10, 10, 10, 20, 3, 20});
+}
+
+// Keys that come in the order of some series, so that leaves get full and have prefixes of their own, and others among them
+// that lack those.
+void InOrder(Random& random, Plan& plan) {
+  plan.parameters = {OneOf<uint32_t>(random, {256, 512, 1024}), 32, 16};
+  if (plan.parameters.node_bytes != 256 && Chance(random, 75)) {
+    plan.parameters.max_key_bytes = OneOf<uint32_t>(random, {60, 120, 250});
+  }
+  SetFillers(plan.work, Between(random, 2, 16), Between(random, 150, 600));
+  plan.work.filler_percent = 70;
+  plan.work.ordered_percent = Between(random, 50, 95);
+  plan.work.series = OneOf(random, {1u, 1u, 3u, 8u});
+  plan.work.descends = Chance(random, 50);
+  plan.work.long_percent = OneOf(random, {0u, 0u, 10u});
+  plan.work.writers_at_once = 6;
+  Weigh(plan, {15, 4, 35, 25, 6, 10, OneOf(random, {0u, 15u})});
 }
 
 }  // namespace gossamer::simulator

@@ -108,7 +108,8 @@ std::string ToString(const Plan& plan) {
       plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
       plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
       ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), LaterKindsText(plan),
-      PartitionsText(plan), ReopensText(plan), ServerFaultsText(plan), MemoryText(plan), SeriesText(plan));
+      PartitionsText(plan), ReopensText(plan), ServerFaultsText(plan), MemoryText(plan),
+      SeriesText(plan));
 }
 
 }  // namespace gossamer::simulator

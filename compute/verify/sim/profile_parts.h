@@ -28,6 +28,8 @@ void Churn(Random& random, Plan& plan);
 // Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors that rest.
 void Modifies(Random& random, Plan& plan);
 void Ranges(Random& random, Plan& plan);
+// Keys that come in order.
+void InOrder(Random& random, Plan& plan);
 // Those below are in memory_profiles.cc. Keys that come and go in memory whose generations are nearly used up.
 void Worn(Random& random, Plan& plan);
 // Clients outlive their leases, while others change the tree, and sweep.

@@ -341,23 +341,6 @@ void Crowds(Random& random, Plan& plan) {
   Weigh(plan, {15, 1, 35, 15, 22, 12});
 }
 
-// Keys that come in the order of some series, so that leaves get full and have prefixes of their own, and others among them
-// that lack those.
-void InOrder(Random& random, Plan& plan) {
-  plan.parameters = {OneOf<uint32_t>(random, {256, 512, 1024}), 32, 16};
-  if (plan.parameters.node_bytes != 256 && Chance(random, 75)) {
-    plan.parameters.max_key_bytes = OneOf<uint32_t>(random, {60, 120, 250});
-  }
-  SetFillers(plan.work, Between(random, 2, 16), Between(random, 150, 600));
-  plan.work.filler_percent = 70;
-  plan.work.ordered_percent = Between(random, 50, 95);
-  plan.work.series = OneOf(random, {1u, 1u, 3u, 8u});
-  plan.work.descends = Chance(random, 50);
-  plan.work.long_percent = OneOf(random, {0u, 0u, 10u});
-  plan.work.writers_at_once = 6;
-  Weigh(plan, {15, 4, 35, 25, 6, 10, OneOf(random, {0u, 15u})});
-}
-
 constexpr Profile kProfiles[] = {
     {"mixed", "anything", nullptr},
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
