@@ -285,7 +285,8 @@ TEST(ProgramBootstrap, MemcachedThatWasRestartedLearnsTheStoreAgain) {
   EXPECT_THAT(server.standard_error(), HasSubstr("was gone although this store lives: put back"));
 }
 
-// Removing the directory also removed the evidence that a server lives. One server that starts then, and two together.
+// Removing the directory also removed the evidence that a server lives. One server that starts then,
+// and two together.
 TEST(ProgramBootstrap, DirectoryThatWasRemovedComesBack) {
   for (const size_t count : {1, 2}) {
     const TemporaryDirectory directory;

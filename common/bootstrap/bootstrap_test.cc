@@ -193,8 +193,8 @@ TEST(DirectoryBootstrap, KnowsWhetherMembersLive) {
   EXPECT_FALSE(std::filesystem::exists(directory.path()));
 }
 
-// Regression: the second server's join lock made the directory anew, which then looked as if no server had ever used it, and
-// the server created a second store.
+// Regression: the second server's join lock made the directory anew, which then looked as if no
+// server had ever used it, and the server created a second store.
 TEST(DirectoryBootstrap, OneThatAServerHasMadeMayHaveMembersUntilTheyHaveLooked) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/stores";

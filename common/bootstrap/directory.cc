@@ -87,7 +87,8 @@ class Place {
   }
 
  private:
-  // Makes the directory with kMadeFile in it, in one step: under another name first. Another process may be quicker.
+  // Makes the directory with kMadeFile in it, in one step: under another name first. Another process
+  // may be quicker.
   Status Make() const {
     std::error_code ignored;  // mkdtemp reports the error.
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
@@ -178,8 +179,8 @@ class DirectoryBootstrap final : public Bootstrap {
   Result<bool> MayHaveMembers(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     BOOST_OUTCOME_TRY(directory, place_.Open());
-    // A removed directory cannot be distinguished from one that never existed. Nor can one that a server has just
-    // made, until members have looked and announced themselves there.
+    // A removed directory cannot be distinguished from one that never existed. Nor can one that a
+    // server has just made, until members have looked and announced themselves there.
     if (!directory || IsMadeAnew(*directory)) return true;
     return flock(directory->get(), LOCK_EX | LOCK_NB) != 0;
   }
