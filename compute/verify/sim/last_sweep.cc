@@ -71,4 +71,24 @@ void SweepAtEnd(Scene& scene, uint32_t number) {
   }
 }
 
+bool RepairAtEnd(Scene& scene, uint32_t number) {
+  SimulatedClient repairer(scene, number, {});
+  const Status opened = repairer.Open();
+  if (!opened) {
+    scene.verdict.Wrong("a client cannot open the store to repair it: " +
+                        opened.error().ToString());
+    return false;
+  }
+  const Result<RepairReport> report = repairer.Repair();
+  if (report) return true;
+  // The root may have been on another server than server 0, if that was full.
+  const Code code = report.error().code;
+  const bool is_explained = code == Code::kNodeUnreachable ||
+                            (code == Code::kExhausted && scene.plan.faults.has(Fault::kExhaust));
+  if (!is_explained) {
+    scene.verdict.Wrong("the last repair fails: " + report.error().ToString());
+  }
+  return false;
+}
+
 }  // namespace gossamer::simulator

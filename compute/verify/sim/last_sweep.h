@@ -1,4 +1,5 @@
-// The very end of a run: nobody has the store open any more, so a sweep gives back all that is not part of the tree.
+// The very end of a run: nobody has the store open any more, so a sweep gives back all that is not part of the tree. Where
+// memory servers have died for good, a repair comes first.
 #pragma once
 
 #include <cstdint>
@@ -11,5 +12,9 @@ namespace gossamer::simulator {
 // Findings go to the scene's verdict.
 // Requires: all other clients are closed, their leases have ended, and faults are off.
 void SweepAtEnd(Scene& scene, uint32_t number);
+
+// Client `number` repairs the tree. Returns false if not all of the store is left, or can be made whole.
+// Findings go to the scene's verdict.
+bool RepairAtEnd(Scene& scene, uint32_t number);
 
 }  // namespace gossamer::simulator

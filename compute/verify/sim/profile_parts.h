@@ -25,6 +25,9 @@ inline void AtMostClients(Plan& plan, uint32_t clients) {
 
 // Keys that come and go in waves (churn_profile.cc).
 void Churn(Random& random, Plan& plan);
+// Those of batch_profiles.cc: batches, and sessions whose writes go out together.
+void Batches(Random& random, Plan& plan);
+void Crowds(Random& random, Plan& plan);
 // Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors that rest.
 void Modifies(Random& random, Plan& plan);
 void Ranges(Random& random, Plan& plan);

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 
 #include "common/embedded_memory.h"
 #include "common/text/human.h"
 #include "compute/verify/sim/audit.h"
 #include "compute/verify/sim/blow_schedule.h"
 #include "compute/verify/sim/client.h"
+#include "compute/verify/sim/lagging.h"
 #include "compute/verify/sim/last_sweep.h"
 #include "compute/verify/sim/owners.h"
 #include "compute/verify/sim/server_blows.h"
@@ -61,7 +61,9 @@ class Run {
       if (DriveToEnd()) {
         Drain();
         server_blows_.CheckSuccessors();
-        if (server_blows_.dead_servers() == 0 || RepairAtEnd()) {
+        const bool is_whole = server_blows_.dead_servers() == 0 ||
+                              (plan_.repair_us != 0 && RepairAtEnd(scene_, next_client_++));
+        if (is_whole) {
           result_.counts.swept_bytes = sweeper_.Overwrite();
           result_.counts.given_back_bytes = scene_.given_back_bytes;
           CheckWhoStayed();
@@ -148,28 +150,9 @@ class Run {
         std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
     recorder_.Note(fmt::format("client {} stops for {} us", victim.number(), pause.count()));
     network_.PauseClient(victim.uuid(), network_.Now() + pause);
-    if (plan_.longest_lag_us != 0) LagBehind(victim, network_.Now() + pause);
-  }
-
-  // Threads do not go on together.
-  void LagBehind(const SimulatedClient& client, Endpoint::Clock::time_point others) {
-    for (const auto& session : client.sessions()) {
-      if (session == nullptr || random_.Below(2) != 0) continue;
-      lagging_[session.get()] =
-          others + std::chrono::microseconds(1 + random_.Below(plan_.longest_lag_us));
+    if (plan_.longest_lag_us != 0) {
+      lagging_.Draw(victim, network_.Now() + pause, plan_.longest_lag_us, random_);
     }
-  }
-
-  // Whether the session is not polled yet.
-  bool IsLagging(OpenSession* session, Endpoint& endpoint) {
-    const auto found = lagging_.find(session);
-    if (found == lagging_.end()) return false;
-    if (network_.Now() < found->second) {
-      endpoint.WakeAt(found->second);
-      return true;
-    }
-    lagging_.erase(found);
-    return false;
   }
 
   // Somewhere on the way of an operation or a merge.
@@ -303,25 +286,6 @@ class Run {
     }
   }
 
-  // Returns false if not all of the store is left, or can be made whole.
-  bool RepairAtEnd() {
-    if (plan_.repair_us == 0) return false;
-    SimulatedClient repairer(scene_, next_client_++, {});
-    const Status opened = repairer.Open();
-    if (!opened) {
-      verdict_.Wrong("a client cannot open the store to repair it: " + opened.error().ToString());
-      return false;
-    }
-    const Result<RepairReport> report = repairer.Repair();
-    if (report) return true;
-    // The root may have been on another server than server 0, if that was full.
-    const Code code = report.error().code;
-    const bool is_explained = code == Code::kNodeUnreachable ||
-                              (code == Code::kExhausted && plan_.faults.has(Fault::kExhaust));
-    if (!is_explained) verdict_.Wrong("the last repair fails: " + report.error().ToString());
-    return false;
-  }
-
   // What the clients leave behind is given back, and nothing of it is lost.
   void CloseAndSweep() {
     for (auto& client : clients_) {
@@ -351,7 +315,7 @@ class Run {
   void Step(Endpoint& endpoint) {
     auto* session = static_cast<OpenSession*>(network_.Owner(endpoint));
     if (session != nullptr) {
-      if (!IsLagging(session, endpoint)) session->Poll();
+      if (!lagging_.Has(session, endpoint, network_.Now())) session->Poll();
     } else {
       endpoint.Poll();
     }
@@ -408,9 +372,9 @@ class Run {
   Scene scene_;
   RunResult result_;
   bool is_stuck_ = false;
-  uint32_t next_client_ = 1;                                               // also a client uuid
-  uint32_t stops_due_ = 0;                                                 // of clients at work
-  std::unordered_map<OpenSession*, Endpoint::Clock::time_point> lagging_;  // until then
+  uint32_t next_client_ = 1;  // also a client uuid
+  uint32_t stops_due_ = 0;    // of clients at work
+  LaggingSessions lagging_;
   const Endpoint::Clock::time_point start_ = network_.Now();
   BlowSchedule blows_;
   EmbeddedMemoryOptions memory_options_;

@@ -1,0 +1,61 @@
+// What a client does beside its operations: sweeps and repairs.
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "compute/verify/sim/client.h"
+
+namespace gossamer::simulator {
+namespace {
+
+// Streams of the seed: one for each client, counted downwards.
+constexpr uint64_t kSweepStream = ~uint64_t{1'000'000};
+constexpr uint64_t kRepairStream = ~uint64_t{2'000'000};
+
+}  // namespace
+
+Task<void> SimulatedClient::SweepNowAndThen() {
+  Scheduler& scheduler = sweeps_->tree().scheduler();
+  Random random(scene_.plan.seed, kSweepStream - number_);
+  const uint64_t longest_ns = uint64_t{scene_.plan.work.sweep_us} * 1000;
+  const auto is_over = [this] {
+    return is_dead_ || has_left_ || scene_.workload.begun() == scene_.plan.operations;
+  };
+  for (;;) {
+    co_await scheduler.SleepFor(std::chrono::nanoseconds(random.Below(longest_ns)));
+    if (is_over()) co_return;
+    // It may fail: a server is out of reach, or somebody does not end what it began.
+    const Result<SweepReport> report = co_await store_->SweepOver(scheduler);
+    if (!report) continue;
+    for (const auto& [server, memory] : report.value().servers) {
+      scene_.given_back_bytes += memory.swept_bytes;
+    }
+  }
+}
+
+Task<void> SimulatedClient::RepairNowAndThen() {
+  Scheduler& scheduler = repairs_->tree().scheduler();
+  Random random(scene_.plan.seed, kRepairStream - number_);
+  const uint64_t longest_ns = uint64_t{scene_.plan.repair_us} * 1000;
+  const auto is_over = [this] {
+    return is_dead_ || has_left_ || scene_.workload.begun() == scene_.plan.operations;
+  };
+  for (;;) {
+    co_await scheduler.SleepFor(std::chrono::nanoseconds(random.Below(longest_ns)));
+    if (is_over()) co_return;
+    if (scene_.lost.empty()) continue;
+    // It may fail: a server is out of reach, or has no memory.
+    LossRepairer::Options options;
+    options.lost = scene_.lost;
+    const Result<RepairReport> report = co_await repairs_->tree().RepairLosses(std::move(options));
+    if (report) NoteRepair(report.value());
+  }
+}
+
+void SimulatedClient::NoteRepair(const RepairReport& report) {
+  scene_.replaced_nodes += report.lost_leaves + report.lost_internal_nodes;
+  scene_.recorder.Note(fmt::format("client {} has repaired the tree: {} leaves, {} other nodes",
+                                   number_, report.lost_leaves, report.lost_internal_nodes));
+}
+
+}  // namespace gossamer::simulator
