@@ -51,7 +51,6 @@ void LongPauses(Random& random, Plan& plan) {
   if (plan.faults.has(Fault::kPause)) {
     plan.pauses = Between(random, 24, 48);
     plan.longest_pause_ms = 400;
-    plan.longest_lag_us = OneOf(random, {0u, 20u, 500u});
     plan.network.observes_death = {};  // otherwise there are no leases
   }
   Weigh(plan, {Between(random, 20, 40), 1, 2, 30, Between(random, 5, 20), Between(random, 30, 50)});
