@@ -83,8 +83,12 @@ TEST_P(FairnessTest, NobodyStarvesForALock) {
   TestCluster cluster(options);
   std::vector<ComputeServer> servers;
   for (size_t i = 0; i < GetParam().compute_servers; ++i) servers.push_back(Open(cluster));
-  for (uint64_t key = 0; key < GetParam().keys; ++key) {
-    ASSERT_TRUE(servers[0].sessions[0]->Put(NumberKey(key), "12345678"));
+  // In no order, so that leaves are half full: of a full one, updates that came later are combined with the first, and pass
+  // those that wait for other leaves twice.
+  constexpr uint64_t kStep = 37;
+  for (uint64_t i = 0; i < GetParam().keys; ++i) {
+    const std::string key = NumberKey(i * kStep % GetParam().keys);
+    ASSERT_TRUE(servers[0].sessions[0]->Put(key, "12345678"));
   }
 
   ends_at_ = network_.Now() + kFor;
