@@ -197,7 +197,7 @@ Command StatCommand() {
   return {.name = "stat",
           .arguments = "",
           .summary =
-              "show the memory servers, what their memory is used for, and how many keys there are",
+              "show the memory servers, their memory, and how many keys there are",
           .details =
               "live: nodes and values of the tree. kept: at hand for the next writes of clients. "
               "waiting:\n"
