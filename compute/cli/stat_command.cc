@@ -196,8 +196,7 @@ int RunStat(const Context& context) {
 Command StatCommand() {
   return {.name = "stat",
           .arguments = "",
-          .summary =
-              "show the memory servers, their memory, and how many keys there are",
+          .summary = "show the memory servers, their memory, and how many keys there are",
           .details =
               "live: nodes and values of the tree. kept: at hand for the next writes of clients. "
               "waiting:\n"
