@@ -74,7 +74,9 @@ Task<Status> LossRepairer::Do(std::function<Task<Status>(Op&)> step) {
 }
 
 Status LossRepairer::Tell() {
-  if (++nodes_ % kTellEvery != 0 || !options_.progress || options_.progress(nodes_)) return Ok();
+  ++nodes_;
+  const bool is_due = nodes_ % kTellEvery == 0 && options_.progress;
+  if (!is_due || options_.progress(nodes_)) return Ok();
   is_stopped_ = true;
   return MakeError(Code::kContended, "the repair was ended early, as its caller asked");
 }
