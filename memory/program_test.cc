@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "common/bootstrap/membership.h"
@@ -281,17 +282,28 @@ TEST(ProgramBootstrap, MemcachedThatWasRestartedLearnsTheStoreAgain) {
   EXPECT_THAT(server.standard_error(), HasSubstr("was gone although this store lives: put back"));
 }
 
-// Removing the directory also removed the evidence that a server lives.
+// Removing the directory also removed the evidence that a server lives. One server that starts then, and two together.
 TEST(ProgramBootstrap, DirectoryThatWasRemovedComesBack) {
-  const TemporaryDirectory directory;
-  const std::string path = directory.path() + "/stores";
-  const Arguments start = {Program(), "--memory=4MiB", "--bootstrap=dir:" + path};
-  ChildProcess server(start);
-  ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
-  // An atomic rename: the server may be writing into the directory.
-  std::filesystem::rename(path, directory.path() + "/gone");
-  ChildProcess second(start);
-  EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
+  for (const size_t count : {1, 2}) {
+    const TemporaryDirectory directory;
+    const std::string path = directory.path() + "/stores";
+    const Arguments start = {Program(), "--memory=4MiB", "--bootstrap=dir:" + path};
+    ChildProcess server(start);
+    ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
+    // An atomic rename: the server may be writing into the directory.
+    std::filesystem::rename(path, directory.path() + "/gone");
+    std::vector<std::unique_ptr<ChildProcess>> joining(count);
+    for (auto& each : joining) each = std::make_unique<ChildProcess>(start);
+    std::set<std::string> said;
+    for (const auto& each : joining) {
+      ASSERT_TRUE(each->WaitForOutput("ready: store default server")) << each->standard_error();
+      said.insert(each->standard_output());
+    }
+    ASSERT_EQ(said.size(), count);
+    for (size_t id = 1; const std::string& line : said) {
+      EXPECT_THAT(line, HasSubstr("server " + std::to_string(id++) + " ")) << "a second store";
+    }
+  }
 }
 
 TEST(ProgramReady, IsToldToDescriptorAndServiceManager) {

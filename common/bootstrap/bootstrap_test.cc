@@ -193,6 +193,45 @@ TEST(DirectoryBootstrap, KnowsWhetherMembersLive) {
   EXPECT_FALSE(std::filesystem::exists(directory.path()));
 }
 
+// Regression: the second server's join lock made the directory anew, which then looked as if no server had ever used it, and
+// the server created a second store.
+TEST(DirectoryBootstrap, OneThatAServerHasMadeMayHaveMembersUntilTheyHaveLooked) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/stores";
+  const auto bootstrap = OpenBootstrap("dir:" + path).value();
+  const auto member = bootstrap->Announce("s").value();
+  std::filesystem::remove_all(path);
+  const auto joining = OpenBootstrap("dir:" + path).value();
+  const auto lock = joining->LockForJoin("s", milliseconds(0)).value();
+  EXPECT_TRUE(joining->MayHaveMembers("s").value());
+  EXPECT_TRUE(bootstrap->MayHaveMembers("s").value());
+  const auto made = std::filesystem::last_write_time(path + "/made");
+  std::filesystem::last_write_time(path + "/made", made - joining->republish_wait());
+  EXPECT_FALSE(joining->MayHaveMembers("s").value());
+  const auto again = bootstrap->Announce("s").value();
+  EXPECT_TRUE(joining->MayHaveMembers("s").value());
+}
+
+TEST(DirectoryBootstrap, ManyMakeOne) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/a/stores";
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> swapped = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        const auto bootstrap = OpenBootstrap("dir:" + path).value();
+        if (bootstrap->CompareAndSwap("s", {}, "text").value()) ++swapped;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(swapped, 1);
+    const auto places = std::filesystem::directory_iterator(directory.path() + "/a");
+    EXPECT_EQ(std::distance(begin(places), end(places)), 1) << "left behind";
+    std::filesystem::remove_all(path);
+  }
+}
+
 TEST(MemcachedBootstrap, KilledInMidUseIsUnreachable) {
   testing::MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <thread>
 
@@ -22,6 +24,8 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kPollInterval{20};
 constexpr milliseconds kChangePatience{5000};  // A change takes well under a millisecond.
+// In a directory that a server has made: its time is when.
+constexpr const char* kMadeFile = "made";
 
 class FileLock final : public JoinLock {
  public:
@@ -76,15 +80,29 @@ class Place {
   Result<UniqueFd> OpenOrMake() const {
     BOOST_OUTCOME_TRY(present, Open());
     if (present) return *std::move(present);
-    std::error_code ignored;  // mkdir reports the error.
-    std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
-    if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return Unusable(path_, "make", errno);
+    BOOST_OUTCOME_TRYV(Make());
     BOOST_OUTCOME_TRY(made, Open());
     if (!made) return Unusable(path_, "open", ENOENT);
     return *std::move(made);
   }
 
  private:
+  // Makes the directory with kMadeFile in it, in one step: under another name first. Another process may be quicker.
+  Status Make() const {
+    std::error_code ignored;  // mkdtemp reports the error.
+    std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+    std::string name = path_ + ".XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) return Unusable(path_, "make", errno);
+    const std::string file = name + "/" + kMadeFile;
+    const UniqueFd made(open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const int error = made.get() < 0 || rename(name.c_str(), path_.c_str()) != 0 ? errno : 0;
+    if (error == 0) return Ok();
+    unlink(file.c_str());
+    rmdir(name.c_str());
+    const bool is_there = error == EEXIST || error == ENOTEMPTY || error == ENOTDIR;
+    return is_there ? Ok() : Status(Unusable(path_, "make", error));
+  }
+
   Error IsNoDirectory(bool is_link) const {
     return MakeError(Code::kNodeUnreachable,
                      path_ +
@@ -160,8 +178,9 @@ class DirectoryBootstrap final : public Bootstrap {
   Result<bool> MayHaveMembers(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     BOOST_OUTCOME_TRY(directory, place_.Open());
-    // A removed directory cannot be distinguished from one that never existed.
-    if (!directory) return true;
+    // A removed directory cannot be distinguished from one that never existed. Nor can one that a server has just
+    // made, until members have looked and announced themselves there.
+    if (!directory || IsMadeAnew(*directory)) return true;
     return flock(directory->get(), LOCK_EX | LOCK_NB) != 0;
   }
 
@@ -170,6 +189,17 @@ class DirectoryBootstrap final : public Bootstrap {
   std::string url() const override { return "dir:" + place_.path(); }
 
  private:
+  // Whether a server has made the directory within the last republish_wait().
+  bool IsMadeAnew(const UniqueFd& directory) const {
+    struct stat made{};
+    if (fstatat(directory.get(), kMadeFile, &made, AT_SYMLINK_NOFOLLOW) != 0) return false;
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    const auto since = std::chrono::seconds(now.tv_sec - made.st_mtim.tv_sec) +
+                       std::chrono::nanoseconds(now.tv_nsec - made.st_mtim.tv_nsec);
+    return since < republish_wait();
+  }
+
   Error Problem(const char* verb, const std::string& file) const {
     const int error = errno;
     std::string text = std::string("cannot ") + verb + " " + place_.path() + "/" + file + ": " +
