@@ -24,6 +24,7 @@ namespace gossamer {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using testing::ChildProcess;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -277,7 +278,9 @@ TEST(ProgramBootstrap, MemcachedThatWasRestartedLearnsTheStoreAgain) {
   ASSERT_TRUE(memcached.running());
   ChildProcess second(start);
   EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
-  EXPECT_THAT(second.standard_error(), HasSubstr("servers that live put a lost one back"));
+  // On a slow machine the first one has put it back before the second one looks.
+  EXPECT_THAT(second.standard_error(), AnyOf(HasSubstr("servers that live put a lost one back"),
+                                             HasSubstr("was lost and put back")));
   server.Poll(0);
   EXPECT_THAT(server.standard_error(), HasSubstr("was gone although this store lives: put back"));
 }
