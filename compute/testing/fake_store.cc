@@ -84,7 +84,10 @@ class FakeSession final : public Session {
     for (size_t i = 0; i < keys.size(); ++i) results[i] = Delete(keys[i]);
   }
   SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double /*fill*/) override {
-    state_.loaded_sorted += pairs.size();
+    {
+      const std::lock_guard lock(state_.mutex);
+      state_.loaded_sorted += pairs.size();
+    }
     for (size_t i = 0; i < pairs.size(); ++i) {
       if (i != 0 && pairs[i].key < pairs[i - 1].key) {
         return {0, MakeError(Code::kInvalidArgument, "not sorted")};
