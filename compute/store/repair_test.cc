@@ -278,6 +278,26 @@ TEST(RepairLossTest, LostInternalNodesAreReplaced) {
   ExpectSound(cluster);
 }
 
+// The last leaf has no high fence, and stores what its keys share once: some of its values are lost.
+TEST(RepairLossTest, ALeafWithAPrefixOfItsOwnIsWrittenAgain) {
+  TestCluster cluster(Options(2));
+  const auto key = [](uint64_t number) {
+    return fmt::format("{}{:06}", std::string(60, 'p'), number);
+  };
+  constexpr uint64_t kKeys = 2000;
+  {
+    const std::unique_ptr<Store> store = cluster.OpenStore();
+    const std::unique_ptr<Session> session = store->NewSession().value();
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(session->Put(key(i), ValueOf(i)));
+  }
+  cluster.Kill(kOther);
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const RepairReport report = Repair(*store, false);
+  EXPECT_GT(report.lost_values, 0u);
+  EXPECT_EQ(Read(*store).size(), report.keys);
+  ExpectSound(cluster);
+}
+
 TEST(RepairLossTest, NothingIsLostInAWholeStore) {
   TestCluster cluster(Options(2));
   ASSERT_NO_FATAL_FAILURE(Fill(cluster, 1000));

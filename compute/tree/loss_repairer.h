@@ -116,6 +116,7 @@ class LossRepairer {
   static Task<Status> ReleaseAfter(RemoteLock& lock, Error error);
 
   std::span<std::byte> ImageIn(BufferLease& buffers) const;
+  Status EncodeLeafIn(BufferLease& buffers, RemotePtr leaf, const LeafContent& content) const;
   uint32_t node_bytes() const { return context_.store.parameters.node_bytes; }
   void AddLost(uint32_t level, const Key& from, const HighFence& end);
   // Says how far it is. Contended if the caller has ended the repair.

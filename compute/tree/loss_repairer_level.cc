@@ -6,6 +6,15 @@
 #include "compute/tree/loss_repairer.h"
 
 namespace gossamer {
+namespace {
+
+// Without it, the leaf's entries may not fit again.
+OwnPrefix OwnPrefixOf(const LeafView& leaf) {
+  const Bounds bounds = leaf.unit(0).bounds();
+  return {bounds.prefix_of, bounds.prefix.size()};
+}
+
+}  // namespace
 
 // ---- Siblings and entries
 
@@ -113,13 +122,11 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
     std::vector<Entry> entries;
     KeyArena keys;
     leaf->AppendTo(entries, keys);
-    std::vector<std::byte> image(node_bytes());
     version = Next(leaf->version());
-    const LeafContent content{version, place.low, ends.high, first.value(), entries};
-    if (!EncodeLeaf(image, place.node, context_.geometry(), content)) {
-      co_return co_await ReleaseAfter(lock, CorruptNode(place.node, "a leaf that does not fit"));
-    }
-    std::ranges::copy(image, ImageIn(buffers).begin());
+    const LeafContent content{version,       place.low, ends.high,
+                              first.value(), entries,   OwnPrefixOf(*leaf)};
+    const Status encoded = EncodeLeafIn(buffers, place.node, content);
+    if (!encoded) co_return co_await ReleaseAfter(lock, encoded.error());
   } else {
     std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
     const bool is_it = node && !node->frozen && node->high == ends.high &&
@@ -136,6 +143,17 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
   BOOST_OUTCOME_CO_TRYV(co_await Commit(op, place, version, added, lock, buffers));
   if (!has_downlink) AddLost(level, high, there.end);
   co_return Ok();
+}
+
+// The entries may point into what was in `buffers`.
+Status LossRepairer::EncodeLeafIn(BufferLease& buffers, RemotePtr leaf,
+                                  const LeafContent& content) const {
+  std::vector<std::byte> image(node_bytes());
+  if (!EncodeLeaf(image, leaf, context_.geometry(), content)) {
+    return CorruptNode(leaf, "a leaf that does not fit");
+  }
+  std::ranges::copy(image, ImageIn(buffers).begin());
+  return Ok();
 }
 
 // 1 RT for a leaf that stays as it is; 2 RT more for one that loses entries.
@@ -181,13 +199,11 @@ Task<Status> LossRepairer::VisitLeaf(Op& op, const Place& place, HighFence& next
     KeyArena keys;
     look(*leaf, keys);
     next = leaf->high();
-    std::vector<std::byte> image(node_bytes());
     const NodeVersion version = Next(leaf->version());
-    const LeafContent content{version, place.low, leaf->high(), leaf->trailer().sibling(), kept};
-    if (!EncodeLeaf(image, place.node, context_.geometry(), content)) {
-      co_return co_await ReleaseAfter(lock, CorruptNode(place.node, "a leaf that does not fit"));
-    }
-    std::ranges::copy(image, ImageIn(buffers).begin());
+    const LeafContent content{version, place.low,         leaf->high(), leaf->trailer().sibling(),
+                              kept,    OwnPrefixOf(*leaf)};
+    const Status encoded = EncodeLeafIn(buffers, place.node, content);
+    if (!encoded) co_return co_await ReleaseAfter(lock, encoded.error());
     NewNodes none(context_);
     BOOST_OUTCOME_CO_TRYV(co_await Commit(op, place, version, none, lock, buffers));
   }
