@@ -40,6 +40,15 @@ Nanoseconds Network::ExtraDelay() {
   return LogUpTo(delay_random, options_.longest_delay.count());
 }
 
+Nanoseconds Network::CallDelay() {
+  const Nanoseconds extra = ExtraDelay();
+  const uint32_t calls_per_late = options_.calls_per_late_call;
+  const bool may_be_late = options_.faults.delay && calls_per_late != 0;
+  if (!may_be_late || !OneIn(delay_random, calls_per_late)) return extra;
+  ++counters.long_delays;
+  return extra + UpTo(delay_random, options_.longest_late_call.count());
+}
+
 Nanoseconds Network::LongSight() {
   if (!options_.faults.delay || !OneIn(delay_random, options_.writes_per_long_sight)) return 0;
   const Nanoseconds most = options_.longest_delay.count();

@@ -129,6 +129,8 @@ class Network {
   Nanoseconds FlightTime();
   // The extra time of a verb, answer or message under the `delay` fault.
   Nanoseconds ExtraDelay();
+  // The same of a control call, which may be later.
+  Nanoseconds CallDelay();
   // The extra time of a clean WRITE (tear.h) under the `delay` fault: READs see it in part for longer.
   Nanoseconds LongSight();
   // The time until a packet of a broken queue pair takes effect.

@@ -109,7 +109,7 @@ void QueuePair::Post(ControlCall& call) {
   calls_.Push(in_flight);
   const Nanoseconds departure = client_.nic.Serve(network_.costs(), network_.now(), in_flight.size);
   last_call_arrival_ = std::max(last_call_arrival_, departure + network_.FlightTime() +
-                                                        network_.ExtraDelay() + server_.Slowness());
+                                                        network_.CallDelay() + server_.Slowness());
   network_.events.Arm(in_flight, last_call_arrival_);
 }
 

@@ -97,6 +97,10 @@ struct SimOptions {
   uint32_t writes_per_cut = 8;     // of WRITEs behind another one in their batch
   uint32_t most_cuts = 4;
   uint32_t verbs_per_long_delay = 16;
+  // Of control calls, if not 0: those that arrive late, by up to longest_late_call, behind what
+  // other queue pairs carry.
+  uint32_t calls_per_late_call = 0;
+  std::chrono::nanoseconds longest_late_call{};
   uint32_t writes_per_long_sight = 4;  // of clean WRITEs (tear.h): those seen in part for longer
   uint32_t reads_per_seam = 0;  // of READs that meet a clean WRITE: those with a seam (tear.h)
   std::chrono::nanoseconds longest_delay = std::chrono::milliseconds(1);

@@ -21,6 +21,7 @@ using history::ValueId;
 // Streams of the seed: one for each client, counted downwards.
 constexpr uint64_t kRestStream = ~uint64_t{1000};
 constexpr uint64_t kSweepStream = ~uint64_t{1'000'000};
+constexpr uint64_t kRepairStream = ~uint64_t{2'000'000};
 // Bytes of a wrong value that a message shows.
 constexpr size_t kShownBytes = 24;
 
@@ -37,6 +38,14 @@ bool IsRunning(const std::unique_ptr<OpenSession>& session) {
 }
 
 }  // namespace
+
+Result<StoreRecord> Scene::FindRecord() {
+  if (membership != nullptr) return membership->Find();
+  StoreRecord named = record;
+  std::erase_if(named.servers,
+                [this](const MemberRecord& member) { return lost.contains(member.server); });
+  return named;
+}
 
 SimulatedClient::SimulatedClient(Scene& scene, uint32_t number, const ClientPlan& plan)
     : scene_(scene),
@@ -60,13 +69,9 @@ Status SimulatedClient::Open() {
   tree.lock_timeout_ms = scene_.plan.lock_timeout_ms;
   tree.techniques = plan_.techniques;
   tree.seed = SplitMix64::Mix(scene_.plan.seed ^ (uuid() << 32)) | 1;
-  StoreRecord record = scene_.record;
+  BOOST_OUTCOME_TRY(record, scene_.FindRecord());
   std::shared_ptr<Bootstrap> bootstrap;
-  if (scene_.membership != nullptr) {
-    BOOST_OUTCOME_TRY(found, scene_.membership->Find());
-    record = std::move(found);
-    bootstrap = scene_.membership->bootstrap();
-  }
+  if (scene_.membership != nullptr) bootstrap = scene_.membership->bootstrap();
   BOOST_OUTCOME_TRY(
       store, OpenStore::OpenOn(sim::WithBrokenRule(std::move(port), record.parameters.node_bytes),
                                record, tree, std::move(bootstrap)));
@@ -87,6 +92,10 @@ Status SimulatedClient::Open() {
     BOOST_OUTCOME_TRY(sweeps, NewSession());
     sweeps_ = std::move(sweeps);
   }
+  if (scene_.plan.repair_us != 0) {
+    BOOST_OUTCOME_TRY(repairs, NewSession());
+    repairs_ = std::move(repairs);
+  }
   return Ok();
 }
 
@@ -99,6 +108,7 @@ Result<std::unique_ptr<OpenSession>> SimulatedClient::NewSession() {
 
 void SimulatedClient::Start() {
   if (sweeps_ != nullptr) sweeps_->Spawn(SweepNowAndThen());
+  if (repairs_ != nullptr) repairs_->Spawn(RepairNowAndThen());
   for (uint32_t i = 0; i < plan_.sessions; ++i) StartSession(i);
 }
 
@@ -122,7 +132,7 @@ void SimulatedClient::Leave(Random& random) {
 
 // A sweep waits for this client's own acknowledgements, too.
 void SimulatedClient::StopKeepingUnlessSweeping() {
-  if (!IsRunning(upkeep_) && !IsRunning(sweeps_)) StopKeeping();
+  if (!IsRunning(upkeep_) && !IsRunning(sweeps_) && !IsRunning(repairs_)) StopKeeping();
 }
 
 void SimulatedClient::Renew() {
@@ -177,7 +187,7 @@ bool SimulatedClient::is_idle() const {
       return false;
     }
   }
-  return !IsRunning(upkeep_) && !IsRunning(sweeps_);
+  return !IsRunning(upkeep_) && !IsRunning(sweeps_) && !IsRunning(repairs_);
 }
 
 bool SimulatedClient::is_merging() const { return IsRunning(upkeep_); }
@@ -211,12 +221,38 @@ Task<void> SimulatedClient::SweepNowAndThen() {
   }
 }
 
+Task<void> SimulatedClient::RepairNowAndThen() {
+  Scheduler& scheduler = repairs_->tree().scheduler();
+  Random random(scene_.plan.seed, kRepairStream - number_);
+  const uint64_t longest_ns = uint64_t{scene_.plan.repair_us} * 1000;
+  const auto is_over = [this] {
+    return is_dead_ || has_left_ || scene_.workload.begun() == scene_.plan.operations;
+  };
+  for (;;) {
+    co_await scheduler.SleepFor(std::chrono::nanoseconds(random.Below(longest_ns)));
+    if (is_over()) co_return;
+    if (scene_.lost.empty()) continue;
+    // It may fail: a server is out of reach, or has no memory.
+    LossRepairer::Options options;
+    options.lost = scene_.lost;
+    const Result<RepairReport> report = co_await repairs_->tree().RepairLosses(std::move(options));
+    if (report) NoteRepair(report.value());
+  }
+}
+
+void SimulatedClient::NoteRepair(const RepairReport& report) {
+  scene_.replaced_nodes += report.lost_leaves + report.lost_internal_nodes;
+  scene_.recorder.Note(fmt::format("client {} has repaired the tree: {} leaves, {} other nodes",
+                                   number_, report.lost_leaves, report.lost_internal_nodes));
+}
+
 void SimulatedClient::StopKeeping() { store_->StopKeepingLeases(); }
 
 Counters SimulatedClient::counters() const {
   Counters sum = closed_;
   if (upkeep_ != nullptr) sum += upkeep_->counters();
   if (sweeps_ != nullptr) sum += sweeps_->counters();
+  if (repairs_ != nullptr) sum += repairs_->counters();
   for (const auto& session : sessions_) {
     if (session != nullptr) sum += session->counters();
   }

@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,11 @@ struct Scene {
   uint64_t given_back_bytes = 0;  // by sweeps of clients
   uint64_t erased = 0;            // keys, by DeleteRange
   uint64_t rests = 0;             // of cursors
+  std::set<ServerId> lost = {};   // memory servers that have died where clients repair the tree
+  uint64_t replaced_nodes = 0;    // by repairs
+
+  // What a client that opens the store now finds.
+  Result<StoreRecord> FindRecord();
 };
 
 class SimulatedClient {
@@ -59,6 +66,10 @@ class SimulatedClient {
   void Prefill(Random& random);
   // Lets each session put some keys, and settles what closed ones left. Blocks.
   void PutByEachSession();
+  // Repairs what was lost with memory servers. Blocks.
+  Result<RepairReport> Repair();
+  // Its sessions that operations use.
+  std::span<const std::unique_ptr<OpenSession>> sessions() const { return sessions_; }
   // Turns of all its sessions at locks.
   size_t CountTurns();
   // Gets each key once, which closes its history. Returns how many keys exist. Blocks.
@@ -82,6 +93,8 @@ class SimulatedClient {
   // The client will do nothing any more: stops renewing its leases.
   // Sweeps at random times as long as there is work.
   Task<void> SweepNowAndThen();
+  // Repairs what was lost with memory servers, likewise.
+  Task<void> RepairNowAndThen();
   void StopKeeping();
   void StopKeepingUnlessSweeping();
   // Of all its sessions.
@@ -124,6 +137,7 @@ class SimulatedClient {
   // Judges the error. If the client stays, the coroutine pauses before it goes on.
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
   uint32_t NumberOf(const OpenSession& session) const;
+  void NoteRepair(const RepairReport& report);
 
   Scene& scene_;
   const uint32_t number_;
@@ -137,10 +151,11 @@ class SimulatedClient {
   std::vector<bool> is_closing_;  // by session
   std::map<uint32_t, std::vector<uint32_t>> batch_lanes_;  // by the coroutine's lane
   Endpoint::Clock::time_point open_again_at_;
-  Counters closed_;                      // of closed sessions
-  std::unique_ptr<OpenSession> keeper_;  // renews the leases
-  std::unique_ptr<OpenSession> upkeep_;  // merges nodes
-  std::unique_ptr<OpenSession> sweeps_;  // null: it never sweeps
+  Counters closed_;                       // of closed sessions
+  std::unique_ptr<OpenSession> keeper_;   // renews the leases
+  std::unique_ptr<OpenSession> upkeep_;   // merges nodes
+  std::unique_ptr<OpenSession> sweeps_;   // null: it never sweeps
+  std::unique_ptr<OpenSession> repairs_;  // null: it never repairs
 };
 
 }  // namespace gossamer::simulator

@@ -25,6 +25,7 @@ constexpr std::array kRunFields = {
     &RunCounts::missing_downlinks,
     &RunCounts::joined_servers,
     &RunCounts::dead_servers,
+    &RunCounts::replaced_nodes,
     &RunCounts::swept_bytes,
     &RunCounts::given_back_bytes,
     &RunCounts::virtual_ns,
@@ -106,6 +107,7 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanQuantity(network.failed_connects, "connection") + " failed), " +
          HumanQuantity(network.lost_calls, "lost call") + " (" + HumanCount(network.late_calls) +
          " late), " + HumanQuantity(counts.joined_servers, "memory server") + " joined, " +
+         HumanQuantity(counts.replaced_nodes, "node") + " replaced by repairs, " +
          HumanQuantity(network.late_packets, "late packet") + ", " +
          HumanQuantity(network.killed_clients, "kill") + " (" + HumanCount(network.cuts) +
          " between two WRITEs), " + HumanQuantity(network.fenced_clients, "fence") + "\n";

@@ -18,13 +18,9 @@ Result<CheckReport> SweepAndCheck(Scene& scene, uint32_t number) {
   port_options.network = &scene.network;
   port_options.least_path_mtu = scene.plan.parameters.node_bytes;
   BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kSim, port_options));
-  StoreRecord record = scene.record;
+  BOOST_OUTCOME_TRY(record, scene.FindRecord());
   std::shared_ptr<Bootstrap> bootstrap;
-  if (scene.membership != nullptr) {
-    BOOST_OUTCOME_TRY(found, scene.membership->Find());
-    record = std::move(found);
-    bootstrap = scene.membership->bootstrap();
-  }
+  if (scene.membership != nullptr) bootstrap = scene.membership->bootstrap();
   TreeOptions tree;
   tree.seed = number;
   BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record, tree, std::move(bootstrap)));

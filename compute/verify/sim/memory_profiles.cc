@@ -66,6 +66,7 @@ void PastLeases(Random& random, Plan& plan) {
   if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 6, 16);
   if (plan.faults.has(Fault::kPause)) plan.pauses = Between(random, 10, 25);
   plan.longest_pause_ms = 600;
+  plan.longest_lag_us = OneOf(random, {0u, 500u});
   plan.stops_at_work = true;
   if (plan.faults.has(Fault::kReopen)) {
     plan.reopens = OneOf(random, {0u, 4u, 16u});
@@ -92,6 +93,37 @@ void LostLeases(Random& random, Plan& plan) {
   plan.network.connection_timeout = microseconds(5'000);
 }
 
+void Lagging(Random& random, Plan& plan) {
+  plan.parameters = {256, 8, 16};
+  SetFillers(plan.work, Between(random, 4, 12), 0);
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = 100;
+  plan.work.long_percent = 100;
+  plan.work.longest_value = OneOf(random, {60u, 300u, 900u});
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.nap_percent = 20;
+  plan.work.longest_nap_us = OneOf(random, {500u, 20'000u});
+  plan.work.writers_at_once = 8;
+  plan.work.sweep_us = OneOf(random, {0u, 5'000u, 50'000u});
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 3);
+    client.coroutines = Between(random, 2, 4);
+    client.cache_bytes = 1 << 20;
+  }
+  // Memory is asked for often, and soon used again.
+  if (plan.faults.has(Fault::kExhaust)) plan.chunks = Between(random, 8, 24);
+  plan.kills = plan.deaths = plan.joins = plan.record_faults = 0;
+  if (plan.faults.has(Fault::kPause)) plan.pauses = Between(random, 24, 48);
+  plan.longest_pause_ms = 400;
+  plan.longest_lag_us = OneOf(random, {100u, 2'000u, 20'000u});
+  plan.stops_at_work = true;
+  plan.clients_stay = true;
+  plan.network.observes_death = {};  // otherwise there are no leases
+  Weigh(plan, {15, 2, 25, 5, 48, 5});
+}
+
 void LateCalls(Random& random, Plan& plan) {
   ChurnUnderLeases(random, plan, Chance(random, 50));
   plan.servers = std::max(plan.servers, 2u);
@@ -103,6 +135,60 @@ void LateCalls(Random& random, Plan& plan) {
   plan.network.connection_timeout = microseconds(OneOf(random, {500, 5'000}));
   if (plan.faults.has(Fault::kKill)) plan.kills = OneOf(random, {0u, 0u, 4u, 16u});
   if (plan.faults.has(Fault::kReopen)) plan.reopens = OneOf(random, {4u, 16u});
+}
+
+void GivenUp(Random& random, Plan& plan) {
+  plan.servers = 1;
+  plan.parameters.inline_value_bytes = 16;
+  SetFillers(plan.work, Between(random, 8, 24), 0);
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = 100;
+  plan.work.long_percent = 100;
+  plan.work.longest_value = Between(random, 17, 60);
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.nap_percent = OneOf(random, {10u, 30u});
+  plan.work.longest_nap_us = OneOf(random, {500u, 4000u});
+  plan.work.writers_at_once = 8;
+  plan.work.sweep_us = OneOf(random, {0u, 100'000u});
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 3);
+    client.coroutines = Between(random, 2, 4);
+    client.cache_bytes = 1 << 20;
+  }
+  if (plan.faults.has(Fault::kExhaust)) plan.chunks = Between(random, 3, 6);
+  plan.kills = plan.faults.has(Fault::kKill) ? Between(random, 0, 4) : 0;
+  plan.deaths = plan.joins = plan.record_faults = 0;
+  plan.network.observes_death = {};  // keepers renew more often than where leases do not expire
+  // A request is on its way for as long as others take to replace many values.
+  plan.lease_ms = 200;
+  plan.network.longest_late_call = microseconds(OneOf(random, {5'000, 20'000, 60'000}));
+  plan.network.calls_per_late_call = OneOf(random, {2u, 4u});
+  Weigh(plan, {10, 1, 20, 5, 60, 4});
+}
+
+void Repaired(Random& random, Plan& plan) {
+  plan.servers = std::max(plan.servers, 3u);
+  plan.parameters.node_bytes = 256;
+  if (Chance(random, 50)) plan.parameters = {256, 32, 16};
+  SetFillers(plan.work, Between(random, 2, 12), Between(random, 60, 200));
+  plan.work.filler_percent = Between(random, 50, 90);
+  plan.work.far_percent = OneOf(random, {20u, 100u});
+  plan.work.prefill_percent = Between(random, 30, 100);
+  plan.work.long_percent = OneOf(random, {0u, 0u, 30u});
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.nap_percent = OneOf(random, {0u, 20u});
+  plan.work.longest_nap_us = 1000;
+  AtMostClients(plan, Between(random, 2, 5));
+  plan.network.faults.partition = false;
+  plan.joins = plan.record_faults = plan.stalls = 0;
+  plan.deaths = plan.faults.has(Fault::kRestart) ? Between(random, 1, 3) : 0;
+  plan.successor_percent = 0;
+  plan.clients_stay = true;
+  plan.repair_us = OneOf(random, {200u, 2000u, 20'000u});
+  plan.network.observes_death = microseconds(100);
+  Weigh(plan, {20, 4, 12, 30, 8, 16});
 }
 
 void LowRoot(Random& random, Plan& plan) {

@@ -105,6 +105,8 @@ struct Plan {
   uint32_t longest_pause_ms = 0;
   // A client stops only while an operation or a merge of its is under way.
   bool stops_at_work = false;
+  // Sessions of a client that has stopped go on so much later than the others, at most.
+  uint32_t longest_lag_us = 0;
   // The generation that all memory has been used under before. 0: none.
   uint8_t worn_generation = 0;
   // Clients go on after losing a memory server. Otherwise others replace them.
@@ -117,6 +119,9 @@ struct Plan {
   // server of another store takes its address. Clients stay.
   uint32_t deaths = 0;
   uint32_t successor_percent = 0;
+  // Longest time between two tries of a client to repair the tree, once a memory server has died
+  // that the record names no more. That is never server 0. 0: it never does.
+  uint32_t repair_us = 0;
   // How often a memory server stops or becomes slow, and for how long at most.
   uint32_t stalls = 0;
   uint32_t longest_stall_ms = 0;

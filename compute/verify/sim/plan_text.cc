@@ -27,6 +27,9 @@ std::string ReopensText(const Plan& plan) {
 std::string MemoryText(const Plan& plan) {
   std::string text;
   if (plan.work.sweep_us != 0) text += fmt::format(", sweeps each {} us", plan.work.sweep_us);
+  if (plan.longest_lag_us != 0) {
+    text += fmt::format(", sessions that go on up to {} us later", plan.longest_lag_us);
+  }
   if (plan.worn_generation != 0) {
     text += fmt::format(", memory used up to generation {}", plan.worn_generation);
   }
@@ -68,6 +71,7 @@ std::string ServerFaultsText(const Plan& plan) {
     text += fmt::format(", {} memory servers die, {} % with a successor", plan.deaths,
                         plan.successor_percent);
   }
+  if (plan.repair_us != 0) text += fmt::format(", repairs each {} us", plan.repair_us);
   if (plan.stalls != 0) {
     text += fmt::format(", {} stalls of up to {} ms", plan.stalls, plan.longest_stall_ms);
   }

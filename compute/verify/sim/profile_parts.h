@@ -34,8 +34,15 @@ void Worn(Random& random, Plan& plan);
 void PastLeases(Random& random, Plan& plan);
 // Clients lose the lease with one memory server, while others sweep.
 void LostLeases(Random& random, Plan& plan);
+// Clients overwrite values in blocks, and their sessions go on late when their leases have ended.
+void Lagging(Random& random, Plan& plan);
 // Control calls take longer than their callers wait, while others overwrite what they name, sweep and close.
 void LateCalls(Random& random, Plan& plan);
+// Clients overwrite each other's values, and give up memory that waits for them while they get some
+// of it back.
+void GivenUp(Random& random, Plan& plan);
+// Memory servers die for good, and clients repair the tree meanwhile.
+void Repaired(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.
 void LowRoot(Random& random, Plan& plan);
 

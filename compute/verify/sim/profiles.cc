@@ -51,6 +51,7 @@ void LongPauses(Random& random, Plan& plan) {
   if (plan.faults.has(Fault::kPause)) {
     plan.pauses = Between(random, 24, 48);
     plan.longest_pause_ms = 400;
+    plan.longest_lag_us = OneOf(random, {0u, 20u, 500u});
     plan.network.observes_death = {};  // otherwise there are no leases
   }
   Weigh(plan, {Between(random, 20, 40), 1, 2, 30, Between(random, 5, 20), Between(random, 30, 50)});
@@ -156,6 +157,8 @@ void FullLeaf(Random& random, Plan& plan) {
   KeysOfOneLeaf(random, plan, is_small ? Between(random, 7, 10) : Between(random, 16, 24));
   plan.work.writers_at_once = Between(random, 4, 10);
   plan.kills *= 2;
+  plan.network.writes_per_cut = 4;
+  plan.network.most_cuts = 4;
   Weigh(plan, {8, 12, 5, 35, 5, 35});
 }
 
@@ -278,6 +281,9 @@ void LateBlocks(Random& random, Plan& plan) {
   plan.work.scan_keys = plan.work.keys();
   plan.work.writers_at_once = 8;
   ShortPartitions(random, plan);
+  // Updates wait for their turns while blocks are being written.
+  plan.lock_table_bytes = sizeof(uint64_t);
+  plan.network.longest_partition = std::chrono::microseconds(OneOf(random, {2000, 20'000}));
   // Blocks of another compute server are not reused here.
   AtMostClients(plan, Between(random, 1, 2));
   for (ClientPlan& client : plan.clients) {
@@ -381,6 +387,9 @@ constexpr Profile kProfiles[] = {
     {"long_keys", "clustered keys of up to 250 bytes", nullptr},
     {"modifies", "read-modify-writes of one key and of many", Modifies},
     {"ranges", "ranges that are deleted, scans of keys alone, and cursors that rest", Ranges},
+    {"lagging", "values in blocks, and sessions that go on after their leases have ended", Lagging},
+    {"repaired", "memory servers that die for good, and repairs of the tree", Repaired},
+    {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 

@@ -138,6 +138,14 @@ void Recorder::Kill(uint32_t client) {
   }
 }
 
+void Recorder::MayLoseAll(uint32_t keys) {
+  const int64_t now = Tick();
+  for (uint32_t key = 0; key < keys; ++key) {
+    events_.push_back(
+        {history::kAbsent, now, kNever, key, 0, OperationKind::kErase, Outcome::kUnknown});
+  }
+}
+
 std::string Recorder::UnderWay() const {
   std::vector<const Lane*> busy;
   for (const Lane& lane : lanes_) {

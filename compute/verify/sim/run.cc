@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 
 #include "common/embedded_memory.h"
 #include "common/text/human.h"
@@ -60,7 +61,7 @@ class Run {
       if (DriveToEnd()) {
         Drain();
         server_blows_.CheckSuccessors();
-        if (server_blows_.dead_servers() == 0) {
+        if (server_blows_.dead_servers() == 0 || RepairAtEnd()) {
           result_.counts.swept_bytes = sweeper_.Overwrite();
           result_.counts.given_back_bytes = scene_.given_back_bytes;
           CheckWhoStayed();
@@ -116,8 +117,8 @@ class Run {
       const Status opened = client->Open();
       if (opened) return Ok();
       const bool is_explained = verdict_.ExplainsOpening(client->uuid(), since, opened.error());
-      const bool is_lasting =
-          server_blows_.dead_servers() != 0 && verdict_.HasMetGoneServer(client->uuid(), since);
+      const bool is_lasting = server_blows_.dead_servers() != 0 && plan_.repair_us == 0 &&
+                              verdict_.HasMetGoneServer(client->uuid(), since);
       if (!is_explained || is_lasting) return opened.error();
       if (next_client_ >= kMostLives) {
         verdict_.Wrong(fmt::format("clients have begun {} lives", kMostLives));
@@ -147,6 +148,28 @@ class Run {
         std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
     recorder_.Note(fmt::format("client {} stops for {} us", victim.number(), pause.count()));
     network_.PauseClient(victim.uuid(), network_.Now() + pause);
+    if (plan_.longest_lag_us != 0) LagBehind(victim, network_.Now() + pause);
+  }
+
+  // Threads do not go on together.
+  void LagBehind(const SimulatedClient& client, Endpoint::Clock::time_point others) {
+    for (const auto& session : client.sessions()) {
+      if (session == nullptr || random_.Below(2) != 0) continue;
+      lagging_[session.get()] =
+          others + std::chrono::microseconds(1 + random_.Below(plan_.longest_lag_us));
+    }
+  }
+
+  // Whether the session is not polled yet.
+  bool IsLagging(OpenSession* session, Endpoint& endpoint) {
+    const auto found = lagging_.find(session);
+    if (found == lagging_.end()) return false;
+    if (network_.Now() < found->second) {
+      endpoint.WakeAt(found->second);
+      return true;
+    }
+    lagging_.erase(found);
+    return false;
   }
 
   // Somewhere on the way of an operation or a merge.
@@ -280,6 +303,25 @@ class Run {
     }
   }
 
+  // Returns false if not all of the store is left, or can be made whole.
+  bool RepairAtEnd() {
+    if (plan_.repair_us == 0) return false;
+    SimulatedClient repairer(scene_, next_client_++, {});
+    const Status opened = repairer.Open();
+    if (!opened) {
+      verdict_.Wrong("a client cannot open the store to repair it: " + opened.error().ToString());
+      return false;
+    }
+    const Result<RepairReport> report = repairer.Repair();
+    if (report) return true;
+    // The root may have been on another server than server 0, if that was full.
+    const Code code = report.error().code;
+    const bool is_explained = code == Code::kNodeUnreachable ||
+                              (code == Code::kExhausted && plan_.faults.has(Fault::kExhaust));
+    if (!is_explained) verdict_.Wrong("the last repair fails: " + report.error().ToString());
+    return false;
+  }
+
   // What the clients leave behind is given back, and nothing of it is lost.
   void CloseAndSweep() {
     for (auto& client : clients_) {
@@ -309,7 +351,7 @@ class Run {
   void Step(Endpoint& endpoint) {
     auto* session = static_cast<OpenSession*>(network_.Owner(endpoint));
     if (session != nullptr) {
-      session->Poll();
+      if (!IsLagging(session, endpoint)) session->Poll();
     } else {
       endpoint.Poll();
     }
@@ -339,6 +381,7 @@ class Run {
     counts.lives = next_client_ - 1;
     counts.refused = verdict_.explained();
     counts.erased = scene_.erased;
+    counts.replaced_nodes = scene_.replaced_nodes;
     counts.rests = scene_.rests;
     counts.virtual_ns = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(network_.Now() - start_).count());
@@ -365,8 +408,9 @@ class Run {
   Scene scene_;
   RunResult result_;
   bool is_stuck_ = false;
-  uint32_t next_client_ = 1;  // also a client uuid
-  uint32_t stops_due_ = 0;    // of clients at work
+  uint32_t next_client_ = 1;                                               // also a client uuid
+  uint32_t stops_due_ = 0;                                                 // of clients at work
+  std::unordered_map<OpenSession*, Endpoint::Clock::time_point> lagging_;  // until then
   const Endpoint::Clock::time_point start_ = network_.Now();
   BlowSchedule blows_;
   EmbeddedMemoryOptions memory_options_;

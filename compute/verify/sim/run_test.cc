@@ -49,6 +49,16 @@ TEST(RunTest, FindsNothingWrongWithTheStore) {
   }
 }
 
+TEST(RunTest, RepairsReplaceWhatWasLost) {
+  const uint64_t seed = TestSeed();
+  RunOptions options;
+  options.profile = "repaired";
+  RunCounts sum;
+  for (uint64_t i = 0; i < 20; ++i) Add(sum, RunPlan(DrawPlan(options, seed + i), nullptr).counts);
+  EXPECT_GT(sum.dead_servers, 5u);
+  EXPECT_GT(sum.replaced_nodes, 20u);
+}
+
 // A run in which too little happens can find nothing.
 TEST(RunTest, MuchHappens) {
   const uint64_t seed = TestSeed();

@@ -23,17 +23,24 @@ bool ServerBlows::Strike(Blow::Kind kind) {
   return false;
 }
 
-EmbeddedMemory* ServerBlows::PickServer(size_t& number) {
-  number = random_.Below(memory_.size());
+EmbeddedMemory* ServerBlows::PickServer(size_t first, size_t& number) {
+  number = first + random_.Below(memory_.size() - first);
   return memory_[number].get();
 }
 
 void ServerBlows::End() {
   constexpr uint64_t kMostStepsWithout = 4000;
+  const bool are_repaired = scene_.plan.repair_us != 0;
   size_t number = 0;
-  EmbeddedMemory* const server = PickServer(number);
+  // Server 0 has the root word.
+  EmbeddedMemory* const server = PickServer(are_repaired ? 1 : 0, number);
   if (server == nullptr) return;
   scene_.recorder.Note(fmt::format("memory server {} dies", number));
+  if (are_repaired) {
+    scene_.lost.insert(ServerId{static_cast<uint16_t>(number)});
+    scene_.recorder.MayLoseAll(scene_.plan.work.keys());
+    scene_.verdict.ServerIsLost();
+  }
   without_successor_.push_back(server->address());
   memory_[number].reset();
   ++dead_servers_;
@@ -64,7 +71,7 @@ void ServerBlows::StartSuccessor() {
 void ServerBlows::StopOrSlow() {
   constexpr std::chrono::microseconds kSlowest{200};
   size_t number = 0;
-  EmbeddedMemory* const server = PickServer(number);
+  EmbeddedMemory* const server = PickServer(0, number);
   if (server == nullptr) return;
   SimNetwork& network = scene_.network;
   const auto until = network.Now() + std::chrono::microseconds(

@@ -37,8 +37,8 @@ class ServerBlows {
   uint64_t dead_servers() const { return dead_servers_; }
 
  private:
-  // Returns: null if the drawn server is dead.
-  EmbeddedMemory* PickServer(size_t& number);
+  // One of the servers from `first` on. Returns: null if the drawn server is dead.
+  EmbeddedMemory* PickServer(size_t first, size_t& number);
   void End();
   void StartSuccessor();
   void StopOrSlow();

@@ -86,7 +86,8 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
   const bool is_explained =
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
-          : ExplainsLoss(network_.faults_met(), operation, network_.Now(), error.code) ||
+          : (is_server_lost_ && IsLoss(error.code)) ||
+                ExplainsLoss(network_.faults_met(), operation, network_.Now(), error.code) ||
                 (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
   if (!is_explained) {
     return Wrong(operation.name + ": " + error.ToString() + ", and it met no fault");

@@ -60,6 +60,9 @@ class Verdict {
     record_back_at_ = network_.Now();
   }
 
+  // The store has lost a memory server, and its tree may lead there from now on.
+  void ServerIsLost() { is_server_lost_ = true; }
+
   // Whether clients may die or lose their leases, and leave locks that no client has needed since.
   bool may_die() const;
   // Errors explained by a fault.
@@ -82,6 +85,7 @@ class Verdict {
   uint64_t lost_ = 0;
   std::vector<std::string> problems_;
   bool is_record_lost_ = false;
+  bool is_server_lost_ = false;
   std::optional<Endpoint::Clock::time_point> record_back_at_;
 };
 
