@@ -48,12 +48,13 @@ enum class Mutant : uint8_t {
   kW1Chain,     // a leaf is linked before the leaves that it is split into are written
   kW2,          // structure becomes visible by two WRITEs
   kW2Mtu,       // a memory server is used though a node exceeds one packet there
-  kW4,          // a downlink to a frozen node is made
   kW3,          // a combined operation moves a key to another unit
-  kW8Long,      // a leaf's long keys are put in order by their first bytes alone
-  kW8,          // a group's new keys are merged behind those of the leaf
-  kW9,          // a node takes over its neighbour's entries though that is not frozen
+  kW4,          // a downlink to a frozen node is made
   kW4Root,      // a root is raised over a child that is not there
+  kW5,          // the turn at a leaf that was split is kept while the parent's is waited for
+  kW8,          // a group's new keys are merged behind those of the leaf
+  kW8Long,      // a leaf's long keys are put in order by their first bytes alone
+  kW9,          // a node takes over its neighbour's entries though that is not frozen
   kW10,         // a root that gives way to its child is not frozen
   kW11,         // a modify writes although the leaf stores something else than it noted
   // Locks
@@ -69,6 +70,8 @@ enum class Mutant : uint8_t {
   kU1Block,  // a value block is used again although its WRITE may still land
   kU2,       // a put of unknown status is repeated blindly
   kU4,       // memory granted under an ended lease is still used
+  kU4Grant,  // memory is used that the reply granted to another lease than the present one
+  kU4Link,   // memory is linked although the lease has ended since under which it was allocated
   kU5,       // an orphan is settled though the queue pair that carried it may not be destroyed
   kU5Turn,   // the turn at a lock is not kept while its state is unknown
   kU6,       // a connection to a restarted memory server is taken for one to the old server
@@ -77,7 +80,12 @@ enum class Mutant : uint8_t {
   kM1Live,  // memory of an owner whose lease is in force is taken for orphaned
   kM2,      // memory whose generations are used up is used for nodes again without an epoch
   kM3,      // an epoch is acknowledged while earlier operations go on
+  kG1,      // memory is given up that its owner has been granted again since it was offered
+  kG3,      // a farewell is said by a client that has left memory behind
   kS2,      // a sweep gives memory back without an epoch behind its walk of the tree
+  kP1,      // what replaces a lost node ends where its parent does
+  kP2,      // a repair leaves the siblings of nodes that lead to lost ones
+  kP3,      // a repair replaces what another one has mended meanwhile
 };
 
 struct MutantName {
@@ -114,6 +122,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW3, "W3"},
     MutantName{Mutant::kW4, "W4"},
     MutantName{Mutant::kW4Root, "W4-root"},
+    MutantName{Mutant::kW5, "W5"},
     MutantName{Mutant::kW8, "W8"},
     MutantName{Mutant::kW8Long, "W8-long"},
     MutantName{Mutant::kW9, "W9"},
@@ -130,6 +139,8 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU1Block, "U1-block"},
     MutantName{Mutant::kU2, "U2"},
     MutantName{Mutant::kU4, "U4"},
+    MutantName{Mutant::kU4Grant, "U4-grant"},
+    MutantName{Mutant::kU4Link, "U4-link"},
     MutantName{Mutant::kU5, "U5"},
     MutantName{Mutant::kU5Turn, "U5-turn"},
     MutantName{Mutant::kU6, "U6"},
@@ -137,7 +148,12 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kM1Live, "M1-live"},
     MutantName{Mutant::kM2, "M2"},
     MutantName{Mutant::kM3, "M3"},
+    MutantName{Mutant::kG1, "G1"},
+    MutantName{Mutant::kG3, "G3"},
     MutantName{Mutant::kS2, "S2"},
+    MutantName{Mutant::kP1, "P1"},
+    MutantName{Mutant::kP2, "P2"},
+    MutantName{Mutant::kP3, "P3"},
 };
 
 #ifdef GOSSAMER_MUTANTS

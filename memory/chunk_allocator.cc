@@ -21,6 +21,7 @@ uint64_t GrainsUpTo(uint64_t bytes) {
 
 // Rule G1: the memory waits no more, not even if it will wait again.
 void LeaveOffer(ChunkAllocator::Offer& offer, uint64_t offset, uint64_t bytes) {
+  if (!rules::EndsOffer()) return;
   std::vector<control::WaitingRange> rest;
   for (const control::WaitingRange& range : offer.ranges) {
     const uint64_t end = range.offset + range.bytes;

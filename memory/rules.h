@@ -26,6 +26,10 @@ inline uint64_t GrantedAt(uint64_t offset, uint64_t bytes, uint64_t heap_offset)
 // M1: nobody but the owner decides about memory while the owner's lease is in force.
 inline bool IsOwned(bool is_in_force) { return is_in_force && !IsBroken(Mutant::kM1Live); }
 
+// G1: of an offer, an owner gives up only what has waited ever since. Returns whether memory leaves
+// the offer as soon as it does not wait any more.
+inline bool EndsOffer() { return !IsBroken(Mutant::kG1); }
+
 // M2: memory whose generations of nodes are used up waits for an epoch. Returns the next generation, as told apart from
 // `most`: all are used up.
 inline uint16_t NextOfNodes(uint16_t next, uint16_t most) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compute/allocation/remote_allocator.h"
+#include "compute/rules/rules.h"
 #include "compute/session/control_client.h"
 
 namespace gossamer {
@@ -137,7 +138,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   const Lease lease{static_cast<ComputeId>(reply.compute_id), reply.incarnation};
   ForgetOlder(server, lease);
   PerServer& state = state_[server];
-  if (lease != state.lease) {
+  if (!rules::IsGrantedTo(lease == state.lease)) {
     co_return MakeError(Code::kFenced, "it ended this compute server's lease meanwhile");
   }
   Confirm(server, lease, asked_at);

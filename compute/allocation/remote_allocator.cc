@@ -182,7 +182,7 @@ bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) const {
 bool RemoteAllocator::MayLink(const LinkedMemory& memory, ServerId from) const {
   if (memory.IsEmpty()) return true;
   const auto is_lost = [&](size_t server) {
-    return !rules::IsGranted(since_[server].load(std::memory_order_acquire), memory.oldest());
+    return !rules::IsStillGranted(since_[server].load(std::memory_order_acquire), memory.oldest());
   };
   return !is_lost(ToInteger(from)) && !memory.IsOnAny(is_lost);
 }

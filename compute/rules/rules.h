@@ -140,6 +140,9 @@ inline bool IsSeenTwice(KeyView a, KeyView b) { return a == b && !IsBroken(Mutan
 // W3: a key that was removed, and not written yet, is not added again: it might move to another unit.
 inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::kW3); }
 
+// W5: what was locked is left, turn and all, before another turn is waited for.
+inline bool LeavesBeforeWaiting() { return !IsBroken(Mutant::kW5); }
+
 // W8: the order of long keys is that of the whole keys, which are in their blocks.
 inline bool OrdersByWholeKeys() { return !IsBroken(Mutant::kW8Long); }
 // W8: a group's new keys are merged with those of the leaf in the order of keys, by which leaves are cut.
@@ -198,6 +201,14 @@ inline bool DecidesByLockWord() { return !IsBroken(Mutant::kU2); }
 inline bool IsGranted(uint64_t since, uint64_t confirmed) {
   return since <= confirmed || IsBroken(Mutant::kU4);
 }
+// U4: memory belongs to the lease that the reply names.
+inline bool IsGrantedTo(bool is_present_lease) {
+  return is_present_lease || IsBroken(Mutant::kU4Grant);
+}
+// U4, of memory that a batch is about to make reachable.
+inline bool IsStillGranted(uint64_t since, uint64_t confirmed) {
+  return IsGranted(since, confirmed) || IsBroken(Mutant::kU4Link);
+}
 // U4: a new lease forgets what was granted under the one before.
 inline bool ForgetsOldGrants() { return !IsBroken(Mutant::kU4); }
 
@@ -213,7 +224,22 @@ inline bool HaveEnded(bool earlier_have_ended) {
   return earlier_have_ended || IsBroken(Mutant::kM3);
 }
 
+// G3: a farewell is said only by a compute server that has given back all memory that is not in
+// the tree.
+inline bool MaySayFarewell(bool has_released_all) {
+  return has_released_all || IsBroken(Mutant::kG3);
+}
+
 // S2: a sweep gives memory back only once no pointer to it is left, and nobody else gives it back.
 inline bool AwaitsEpochBehindTree() { return !IsBroken(Mutant::kS2); }
+
+// -- Repair of losses
+
+// P1: what replaces a lost node ends where the next downlink is.
+inline bool EndsAtNextDownlink() { return !IsBroken(Mutant::kP1); }
+// P2: the left neighbour of a lost node leads to what replaced that.
+inline bool MendsSiblings() { return !IsBroken(Mutant::kP2); }
+// P3: behind the lock, what another repair has mended is left alone.
+inline bool StillNamesLost(bool is_same) { return is_same || IsBroken(Mutant::kP3); }
 
 }  // namespace gossamer::rules

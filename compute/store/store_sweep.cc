@@ -1,6 +1,7 @@
 // OpenStore: sweeps, and what compute servers tell memory servers about them (control::SweepRequest).
 #include <utility>
 
+#include "compute/rules/rules.h"
 #include "compute/session/control_client.h"
 #include "compute/store/open_store.h"
 #include "compute/store/sweeper.h"
@@ -81,7 +82,7 @@ void OpenStore::SayFarewell(Scheduler& scheduler) {
   farewell.step = control::SweepStep::kFarewell;
   for (const ServerInfo* const server : shared_->servers.All()) {
     // Rule G3. Without a farewell the memory server asks for a sweep.
-    if (!shared_->allocator.HasReleasedAll(server->id)) continue;
+    if (!rules::MaySayFarewell(shared_->allocator.HasReleasedAll(server->id))) continue;
     if (!scheduler.endpoint().IsAttached(server->id)) continue;
     scheduler.Spawn(
         [](Endpoint& endpoint, ServerId to, control::SweepRequest request) -> Task<void> {

@@ -135,7 +135,7 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   }
   // Before waiting for a turn at the parent (rule W5). Half of the waiters belong to the sibling
   // now.
-  locked.lock.turn().Disband();
+  if (rules::LeavesBeforeWaiting()) locked.lock.turn().Disband();
 
   // The split stands, and the write has succeeded. If the downlink cannot be made now (no memory, a
   // lock that stays taken), the next hop to the sibling makes it (rule W6).

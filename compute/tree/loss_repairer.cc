@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compute/node/unit_buffers.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
@@ -233,7 +234,9 @@ Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, RemoteP
     InternalNode::Child& child = node->children[i];
     if (!IsLost(child.pointer)) continue;
     const bool is_last = i + 1 == node->children.size();
-    const HighFence end = is_last ? node->high : HighFence::At(node->children[i + 1].separator);
+    const HighFence end = is_last || !rules::EndsAtNextDownlink()
+                              ? node->high
+                              : HighFence::At(node->children[i + 1].separator);
     RemotePtr first;
     if (level != 0) {
       const auto known = below.find(std::string(child.separator.view()));

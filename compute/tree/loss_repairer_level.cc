@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "compute/rules/rules.h"
 #include "compute/tree/loss_repairer.h"
 
 namespace gossamer {
@@ -41,7 +42,7 @@ Task<Status> LossRepairer::VisitNode(Op& op, uint32_t level, const Key& from, Hi
     const Result<Ends> read = co_await ReadEnds(op, place);
     if (!read) co_return read.error();
     const Ends& ends = read.value();
-    if (IsLost(ends.sibling) && !options_.dry_run) {
+    if (IsLost(ends.sibling) && !options_.dry_run && rules::MendsSiblings()) {
       next = HighFence::At(from);  // to be visited with the sibling mended
       co_return co_await MendSibling(op, place, ends);
     }
@@ -115,7 +116,7 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
     const std::optional<LeafView> leaf =
         LeafView::Parse(ImageIn(buffers), place.node, context_.geometry(), place.low);
     const bool is_it = leaf && !leaf->frozen() && leaf->high() == ends.high &&
-                       leaf->trailer().sibling() == ends.sibling;
+                       rules::StillNamesLost(leaf->trailer().sibling() == ends.sibling);
     if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
     const Result<RemotePtr> first = co_await replacement();
     if (!first) co_return co_await ReleaseAfter(lock, first.error());
@@ -130,7 +131,8 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
   } else {
     std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
     const bool is_it = node && !node->frozen && node->high == ends.high &&
-                       node->sibling == ends.sibling && node->low() == place.low.view();
+                       rules::StillNamesLost(node->sibling == ends.sibling) &&
+                       node->low() == place.low.view();
     if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
     const Result<RemotePtr> first = co_await replacement();
     if (!first) co_return co_await ReleaseAfter(lock, first.error());

@@ -157,7 +157,7 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
     context_.cache.InsertChildren(op.began, parent_node, chain.downlinks);
   }
   // Before waiting for a turn at the parent (rule W5). Most waiters belong to other leaves now.
-  locked.lock.turn().Disband();
+  if (rules::LeavesBeforeWaiting()) locked.lock.turn().Disband();
 
   // The split stands, and the writes have succeeded. Downlinks that cannot be made now are made by the next hop (rule
   // W6).
