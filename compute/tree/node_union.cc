@@ -84,7 +84,7 @@ bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
 }
 
 Task<Status> NodeUnion::ReadLongKeys(Op& op, BlockReader& blocks) {
-  if (!rules::OrdersByWholeKeys()) co_return Ok();
+  if (!rules::OrdersUnionByWholeKeys()) co_return Ok();
   std::vector<LongRef> wanted;
   for (const Entry& entry : entries_) {
     if (entry.is_long()) wanted.push_back(entry.long_ref());

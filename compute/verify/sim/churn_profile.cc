@@ -36,4 +36,15 @@ void Churn(Random& random, Plan& plan) {
   Weigh(plan, {15, Between(random, 0, 8), 3, 12, 3, 60});
 }
 
+void LongChurn(Random& random, Plan& plan) {
+  Churn(random, plan);
+  plan.parameters = {512, OneOf<uint16_t>(random, {120, 250}), 16};
+  plan.work.wave = OneOf(random, {60u, 120u});
+  if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 6, 16);
+  if (plan.faults.has(Fault::kPause)) plan.pauses = Between(random, 10, 25);
+  plan.longest_pause_ms = 4;
+  plan.stops_at_work = true;
+  plan.network.observes_death = std::chrono::microseconds(100);
+}
+
 }  // namespace gossamer::simulator

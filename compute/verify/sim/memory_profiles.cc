@@ -168,6 +168,53 @@ void GivenUp(Random& random, Plan& plan) {
   Weigh(plan, {10, 1, 20, 5, 60, 4});
 }
 
+void LateReturns(Random& random, Plan& plan) {
+  GivenUp(random, plan);
+  plan.work.sweep_us = OneOf(random, {2'000u, 10'000u});
+  plan.work.nap_percent = 50;
+  if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 8, 16);
+  AtMostClients(plan, 4);
+  plan.clients_stay = true;
+  plan.network.observes_death = microseconds(100);
+  plan.network.longest_late_call = microseconds(60'000);
+  plan.network.faults.lose_calls = plan.faults.has(Fault::kCalls);
+  plan.network.calls_per_loss = OneOf(random, {5u, 10u});
+  plan.network.late_call_percent = 100;
+  plan.network.connection_timeout = microseconds(500);
+  Weigh(plan, {5, 1, 20, 5, 60, 10});
+}
+
+void LateLinks(Random& random, Plan& plan) {
+  LostLeases(random, plan);
+  plan.work.long_percent = 100;
+  plan.work.sweep_us = 5'000;
+  plan.work.longest_nap_us = 5'000;
+  plan.network.longest_delay = microseconds(400'000);
+  plan.network.verbs_per_long_delay = OneOf(random, {16u, 32u});
+  plan.network.verbs_per_partition = OneOf(random, {50u, 200u});
+  plan.network.most_partitions = 64;
+  plan.network.connection_timeout = microseconds(5'000);
+  plan.kills = 0;
+  Weigh(plan, {5, 1, 20, 12, 40, 12});
+}
+
+void BlocksInGroups(Random& random, Plan& plan) {
+  plan.servers = 1;
+  plan.parameters = {256, 8, 16};
+  SetFillers(plan.work, Between(random, 8, 24), 0);
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = 100;
+  plan.work.long_percent = OneOf(random, {30u, 60u});
+  plan.work.longest_value = Between(random, 17, 20);
+  plan.work.batch_percent = 60;
+  plan.work.longest_batch = OneOf(random, {2u, 3u, 4u});
+  plan.work.nap_percent = 50;
+  plan.work.longest_nap_us = 50'000;  // freed blocks wait for a second
+  plan.work.writers_at_once = 6;
+  AtMostClients(plan, Between(random, 2, 3));
+  Weigh(plan, {20, 2, 30, 10, 20, 10});
+}
+
 void Repaired(Random& random, Plan& plan) {
   plan.servers = std::max(plan.servers, 3u);
   plan.parameters.node_bytes = 256;
@@ -217,6 +264,7 @@ void LowRoot(Random& random, Plan& plan) {
   plan.network.longest_delay = microseconds(OneOf(random, {200, 1000}));
   plan.network.verbs_per_long_delay = OneOf(random, {4u, 16u});
   plan.network.observes_death = microseconds(100);
+  if (Chance(random, 50)) plan.network.verbs_per_break = OneOf(random, {20u, 60u});
   Weigh(plan, {10, Between(random, 0, 3), 3, 12, 3, 60});
 }
 

@@ -25,6 +25,8 @@ inline void AtMostClients(Plan& plan, uint32_t clients) {
 
 // Keys that come and go in waves (churn_profile.cc).
 void Churn(Random& random, Plan& plan);
+// The same with long keys, and merges that are left unfinished.
+void LongChurn(Random& random, Plan& plan);
 // Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors that rest.
 void Modifies(Random& random, Plan& plan);
 void Ranges(Random& random, Plan& plan);
@@ -41,6 +43,12 @@ void LateCalls(Random& random, Plan& plan);
 // Clients overwrite each other's values, and give up memory that waits for them while they get some
 // of it back.
 void GivenUp(Random& random, Plan& plan);
+// Requests to take memory back are late, while the dead's memory is swept.
+void LateReturns(Random& random, Plan& plan);
+// WRITEs that link memory of one server to a node of another outlive the lease with the first.
+void LateLinks(Random& random, Plan& plan);
+// Groups of writes replace values in blocks, which are used again.
+void BlocksInGroups(Random& random, Plan& plan);
 // Memory servers die for good, and clients repair the tree meanwhile.
 void Repaired(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.

@@ -387,7 +387,13 @@ constexpr Profile kProfiles[] = {
     {"long_keys", "clustered keys of up to 250 bytes", nullptr},
     {"modifies", "read-modify-writes of one key and of many", Modifies},
     {"ranges", "ranges that are deleted, scans of keys alone, and cursors that rest", Ranges},
+    {"long_churn", "long keys that come and go, and merges that are left unfinished", LongChurn},
     {"lagging", "values in blocks, and sessions that go on after their leases have ended", Lagging},
+    {"late_returns", "memory of others that is given back late, while clients die and sweep",
+     LateReturns},
+    {"late_links", "WRITEs that link memory of another server long after its lease has ended",
+     LateLinks},
+    {"blocks_in_groups", "groups of writes that replace values in blocks", BlocksInGroups},
     {"repaired", "memory servers that die for good, and repairs of the tree", Repaired},
     {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},
 };
