@@ -138,6 +138,7 @@ void FaultyEndpoint::Start(Single& single, ServerId server) {
         if (other->posted) continue;
         other->lost = first ? VerbStatus::kUnknown : plan_.behind;
         first = false;
+        ++plan_.lost;
         const Verb& verb = other->batch.verbs()[0];
         if (applied == 0 && verb.is_write()) {
           plan_.late_writes.push_back(
