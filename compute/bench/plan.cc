@@ -95,6 +95,22 @@ Status PlanWorkload(const FlagValues& flags, RunnerOptions& runner) {
   return Ok();
 }
 
+Status PlanLoadOrder(const FlagValues& flags, bool loads, RunnerOptions& runner) {
+  const std::optional<LoadOrder> order = ParseLoadOrder(flags.load_order);
+  if (!order) {
+    return Wrong("--load_order=" + flags.load_order + " is not one of " + LoadOrderNames());
+  }
+  if (*order == LoadOrder::kFile && flags.keys.empty()) {
+    return Wrong("--load_order=file is that of --keys=FILE: give a file");
+  }
+  if (loads && *order == LoadOrder::kRuns && runner.batch == 1) {
+    return Wrong(
+        "--load_order=runs with --batch=1 is random order: give a run's length by --batch");
+  }
+  runner.load_order = *order;
+  return Ok();
+}
+
 // The most records that the run inserts. A twentieth of the operations are inserts; so many more are 20 standard deviations.
 uint64_t MostInserts(const Plan& plan) {
   const RunnerOptions& runner = plan.runner;
@@ -193,15 +209,6 @@ Status PlanKeys(const FlagValues& flags, Plan& plan) {
                   flags.key_bytes, HumanCount(uint64_t{1} << codec.bits())));
 }
 
-bool Writes(const Plan& plan) {
-  if (plan.load) return true;
-  for (const BenchOperation kind :
-       {BenchOperation::kUpdate, BenchOperation::kInsert, BenchOperation::kReadModifyWrite}) {
-    if (plan.run && plan.runner.workload.percent[static_cast<size_t>(kind)] != 0) return true;
-  }
-  return false;
-}
-
 // A server of the Redis protocol, or memcached, in place of a store.
 Status PlanRedis(const FlagValues& flags, Plan& plan) {
   const bool is_memcached = !flags.memcached.empty();
@@ -285,19 +292,6 @@ uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   return (kAtLeast + nodes + nodes / 10 + blocks + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-Status CheckMayWrite(Store& store, const Plan& plan) {
-  if (plan.may_meet_others_keys || !Writes(plan)) return Ok();
-  const Result<std::unique_ptr<Session>> session = store.NewSession();
-  if (!session) return session.error();
-  ScanOptions one_key;
-  one_key.limit = 1;
-  const std::unique_ptr<ScanCursor> first = session.value()->Scan(one_key);
-  if (!first->Next()) return first->status();
-  return Wrong("the store '" + plan.open.store +
-               "' has keys, and this would write to it: if that is meant, say so by --store=" +
-               plan.open.store + "; --local measures a store of its own instead");
-}
-
 Result<Plan> MakePlan(const FlagValues& flags) {
   Plan plan;
   BOOST_OUTCOME_TRYV(CheckNumbers(flags));
@@ -313,15 +307,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
   runner.progress_ms = static_cast<uint32_t>(flags.progress_ms);
-  const auto order = ParseLoadOrder(flags.load_order);
-  if (!order)
-    return Wrong("--load_order=" + flags.load_order + " is not one of " + LoadOrderNames());
-  if (*order == LoadOrder::kFile && flags.keys.empty())
-    return Wrong("--load_order=file is that of --keys=FILE: give a file");
-  runner.load_order = *order;
-  if (plan.load && *order == LoadOrder::kRuns && runner.batch == 1)
-    return Wrong(
-        "--load_order=runs with --batch=1 is random order: give a run's length by --batch");
+  BOOST_OUTCOME_TRYV(PlanLoadOrder(flags, plan.load, runner));
   if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
     return Wrong(
         fmt::format("--operations={} is too many for a workload that inserts: give at most {}",
@@ -385,16 +371,6 @@ Status UseKeys(const FlagValues& flags, KeyList keys, Plan& plan) {
   runner.keys.list = std::make_shared<const KeyList>(std::move(keys));
   if (plan.local) FitLocal(plan, /*sized=*/flags.local != "auto", *plan.local);
   return Ok();
-}
-
-Status CheckKeysFit(const Store& store, const Plan& plan) {
-  const uint32_t longest = KeyCodec(plan.runner.keys).max_key_bytes();
-  const uint32_t most = store.parameters().max_key_bytes;
-  if (longest <= most) return Ok();
-  return Wrong(
-      fmt::format("the store '{}' takes keys of at most {} bytes, and these have up to {}: "
-                  "take shorter keys, or a store of gossamer-memory --max_key_bytes={}",
-                  plan.open.store, most, longest, longest));
 }
 
 }  // namespace gossamer::bench

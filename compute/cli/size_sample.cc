@@ -197,7 +197,7 @@ Sample SampleOf(const RecordShape& shape, uint64_t records, uint64_t all_records
   } else {
     numbers = RandomNumbers(shape, records, all_records, random);
   }
-  Sample sample{{}, all_records, shape.key_bytes, shape.value_bytes};
+  Sample sample{{}, all_records, shape.value_bytes};
   for (const KeyNumber number : numbers) {
     sample.records.push_back({KeyOf(shape, number), shape.value_bytes});
   }
@@ -214,7 +214,6 @@ Result<Sample> SampleOfFile(const std::string& name, LineForm form, uint32_t max
   const auto counted = [&](size_t length) -> size_t { return value_bytes ? *value_bytes : length; };
   BOOST_OUTCOME_TRYV(ReadRecords(
       name, form, max_key_bytes, show_progress, [&](std::string_view key, size_t length) {
-        sample.longest_key = std::max(sample.longest_key, key.size());
         sample.longest_value = std::max(sample.longest_value, counted(length));
         // Each key is among the pivots with the same probability (Vitter '85, algorithm R).
         const uint64_t number = sample.all_records++;

@@ -32,8 +32,7 @@ struct SampleRecord {
 struct Sample {
   std::vector<SampleRecord> records;
   uint64_t all_records = 0;
-  size_t longest_key = 0;    // of all records
-  size_t longest_value = 0;  // likewise
+  size_t longest_value = 0;  // of all records
 };
 
 // Records that are described: keys of one length, and values of one length.

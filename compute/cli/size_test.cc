@@ -289,7 +289,6 @@ TEST_F(SizeFileTest, TakesValuesAndOrderFromTheLines) {
   EXPECT_EQ(sample.records[0].key, "b");
   EXPECT_EQ(sample.records[0].value_bytes, 5u);
   EXPECT_EQ(sample.records[2].key, "cA");
-  EXPECT_EQ(sample.longest_key, 2u);
   EXPECT_EQ(sample.longest_value, 5u);
   EXPECT_EQ(SampleOf(100, Arrival::kDescending).value().records[0].key, "cA");
 }

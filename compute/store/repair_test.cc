@@ -328,7 +328,30 @@ TEST(RepairLossTest, AServerThatIsGoneForGoodIsNoTroubleAfterwards) {
   for (const ServerStat& server : stat.value().servers) EXPECT_EQ(server.unreachable, "");
   const Result<SweepReport> swept = store->Sweep({});
   ASSERT_TRUE(swept) << swept.error().ToString();
-  EXPECT_TRUE(store->NeedsSweep());
+  const Result<bool> needs = store->NeedsSweep();
+  ASSERT_TRUE(needs) << needs.error().ToString();
+  EXPECT_FALSE(needs.value());
+}
+
+// Blocks on living servers whose leaf is lost.
+TEST(RepairLossTest, WhatOnlyLostNodesNamedIsSwept) {
+  TestCluster cluster(Options(3));
+  ASSERT_NO_FATAL_FAILURE(Fill(cluster, 2000));
+  const auto lost_bytes = [&cluster] {
+    uint64_t lost = 0;
+    for (const auto& [server, memory] : cluster.Check().memory) lost += memory.lost_bytes;
+    return lost;
+  };
+  ASSERT_EQ(lost_bytes(), 0u);
+  cluster.Kill(kOther);
+  Repair(*cluster.OpenStore(), false);
+  ASSERT_GT(lost_bytes(), 0u);
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const Result<bool> needs = store->NeedsSweep();
+  ASSERT_TRUE(needs) << needs.error().ToString();
+  EXPECT_TRUE(needs.value());
+  ASSERT_TRUE(store->Sweep({}));
+  EXPECT_EQ(lost_bytes(), 0u);
 }
 
 // The client of a repair dies at each of its verbs in turn, with that verb done or not. The next repair finishes it.

@@ -286,6 +286,7 @@ Task<Result<RemotePtr>> LossRepairer::FindByLeft(Op& op, uint32_t level, const K
 Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t level, const Key& low,
                                              const HighFence& end, RemotePtr sibling,
                                              RemotePtr child, NewNodes& added) {
+  context_.memory.LeaveBehind();  // what only the lost node named
   // A leaf has a short high fence: several may be needed up to a long one.
   std::vector<Key> starts{low};
   while (level == 0 && !end.infinite && !IsShortFence(starts.back(), end.key)) {

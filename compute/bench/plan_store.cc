@@ -1,0 +1,50 @@
+// What a plan asks of the store that it is for.
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+
+#include "compute/bench/keys.h"
+#include "compute/bench/plan.h"
+
+namespace gossamer::bench {
+namespace {
+
+bool Writes(const Plan& plan) {
+  if (plan.load) return true;
+  for (const BenchOperation kind :
+       {BenchOperation::kUpdate, BenchOperation::kInsert, BenchOperation::kReadModifyWrite}) {
+    if (plan.run && plan.runner.workload.percent[static_cast<size_t>(kind)] != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status CheckMayWrite(Store& store, const Plan& plan) {
+  if (plan.may_meet_others_keys || !Writes(plan)) return Ok();
+  const Result<std::unique_ptr<Session>> session = store.NewSession();
+  if (!session) return session.error();
+  ScanOptions one_key;
+  one_key.limit = 1;
+  const std::unique_ptr<ScanCursor> first = session.value()->Scan(one_key);
+  if (!first->Next()) return first->status();
+  return MakeError(
+      Code::kInvalidArgument,
+      "the store '" + plan.open.store +
+          "' has keys, and this would write to it: if that is meant, say so by --store=" +
+          plan.open.store + "; --local measures a store of its own instead");
+}
+
+Status CheckKeysFit(const Store& store, const Plan& plan) {
+  const uint32_t longest = KeyCodec(plan.runner.keys).max_key_bytes();
+  const uint32_t most = store.parameters().max_key_bytes;
+  if (longest <= most) return Ok();
+  return MakeError(
+      Code::kInvalidArgument,
+      fmt::format("the store '{}' takes keys of at most {} bytes, and these have up to {}: "
+                  "take shorter keys, or a store of gossamer-memory --max_key_bytes={}",
+                  plan.open.store, most, longest, longest));
+}
+
+}  // namespace gossamer::bench
