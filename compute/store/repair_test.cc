@@ -343,7 +343,10 @@ TEST(RepairLossTest, WhatOnlyLostNodesNamedIsSwept) {
     return lost;
   };
   ASSERT_EQ(lost_bytes(), 0u);
+  const auto needs_sweep = [&cluster] { return cluster.OpenStore()->NeedsSweep().value(); };
+  EXPECT_FALSE(needs_sweep());
   cluster.Kill(kOther);
+  EXPECT_FALSE(needs_sweep());
   Repair(*cluster.OpenStore(), false);
   ASSERT_GT(lost_bytes(), 0u);
   const std::unique_ptr<Store> store = cluster.OpenStore();

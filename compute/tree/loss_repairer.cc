@@ -286,7 +286,6 @@ Task<Result<RemotePtr>> LossRepairer::FindByLeft(Op& op, uint32_t level, const K
 Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t level, const Key& low,
                                              const HighFence& end, RemotePtr sibling,
                                              RemotePtr child, NewNodes& added) {
-  context_.memory.LeaveBehind();  // what only the lost node named
   // A leaf has a short high fence: several may be needed up to a long one.
   std::vector<Key> starts{low};
   while (level == 0 && !end.infinite && !IsShortFence(starts.back(), end.key)) {
@@ -315,6 +314,7 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
         co_return CorruptNode(pointer, "an internal node that does not fit");
       }
     }
+    // Never said to be linked, so it counts as left behind, as what only the lost node named: a sweep looks for both.
     allocated.value().Posted();
     added.stamps.push_back(allocated.value().stamp());
     new_nodes_.insert(pointer.word());
