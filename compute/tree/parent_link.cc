@@ -39,10 +39,16 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, Lo
     }
     if (!rest.empty()) {
       const Status inserted = co_await InsertInto(op, level, rest, parent, above);
-      // The tree has become lower meanwhile: a new root is needed.
-      const bool is_lower = !inserted && inserted.error().code == Code::kContended &&
-                            context_.cache.root().level() < level;
-      if (!inserted && !is_lower) co_return inserted.error();
+      // If the tree has become lower meanwhile, a new root is needed. The cache does not tell that: it
+      // takes no root from an operation that began before the present lease.
+      const bool may_be_lower = !inserted && inserted.error().code == Code::kContended &&
+                                context_.cache.root().level() < level;
+      if (!inserted && !may_be_lower) co_return inserted.error();
+      if (may_be_lower) {
+        const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
+        if (!root) co_return root.error();
+        if (root.value().level() >= level) co_return inserted.error();
+      }
     }
     parent = LockedParent(context_.locks, op);
     if (!rest.empty()) continue;

@@ -90,11 +90,11 @@ class SimulatedClient {
   bool has_left() const { return has_left_; }
   // As by SIGKILL.
   void Kill();
-  // The client will do nothing any more: stops renewing its leases.
   // Sweeps at random times as long as there is work.
   Task<void> SweepNowAndThen();
   // Repairs what was lost with memory servers, likewise.
   Task<void> RepairNowAndThen();
+  // The client will do nothing any more: stops renewing its leases.
   void StopKeeping();
   void StopKeepingUnlessSweeping();
   // Of all its sessions.
@@ -137,6 +137,11 @@ class SimulatedClient {
   // Judges the error. If the client stays, the coroutine pauses before it goes on.
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
   uint32_t NumberOf(const OpenSession& session) const;
+  // Does `once` at random times, at most `longest_us` apart, as long as there is work.
+  Task<void> NowAndThen(Scheduler& scheduler, uint64_t stream, uint32_t longest_us,
+                        Task<void> (SimulatedClient::*once)(Scheduler&));
+  Task<void> Sweep(Scheduler& scheduler);
+  Task<void> RepairIfLost(Scheduler& scheduler);
   void NoteRepair(const RepairReport& report);
 
   Scene& scene_;
