@@ -74,6 +74,8 @@ class SimEndpoint final : public Endpoint {
   Nanoseconds free_at() const { return std::max(busy_until_, client_.paused_until); }
   // When a post of its thread leaves: after the thread's work for earlier completions.
   Nanoseconds posts_at() const { return std::max(network_.now(), posts_at_); }
+  // Its thread has no time until then.
+  void StopUntil(Nanoseconds until) { busy_until_ = std::max(busy_until_, until); }
   bool queued = false;    // in the network's queue of runnable endpoints
   bool resuming = false;  // a wake is armed for when its thread has time
   void* owner = nullptr;

@@ -14,7 +14,7 @@ namespace gossamer::sim {
 namespace {
 
 // Random streams of the seed, one for each purpose.
-enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions, kCalls };
+enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions, kCalls, kStops };
 
 constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
 
@@ -27,6 +27,7 @@ Network::Network(const SimOptions& options)
       loss_random(options.seed, kLosses),
       partition_random(options.seed, kPartitions),
       call_random(options.seed, kCalls),
+      stop_random(options.seed, kStops),
       options_(options) {}
 
 Nanoseconds Network::FlightTime() {
@@ -201,6 +202,24 @@ std::optional<uint64_t> Network::TakeKilledInBatch() {
   const uint64_t uuid = killed_in_batch_.back();
   killed_in_batch_.pop_back();
   return uuid;
+}
+
+void Network::MayStopBehind(const Batch& batch, SimEndpoint& endpoint) {
+  if (!options_.faults.pause || options_.batches_per_stop == 0) return;
+  const Verb& last = batch.verbs().back();
+  const bool releases =
+      last.is_conditional() && last.space == Space::kLockTable && last.swap_or_add == 0;
+  if (!releases) return;
+  const auto counts = [this](const Verb& verb) {
+    return verb.is_write() && verb.length >= options_.stop_bytes;
+  };
+  const auto writes = static_cast<size_t>(std::ranges::count_if(batch.verbs(), counts));
+  if (writes < options_.stop_writes || !OneIn(stop_random, options_.batches_per_stop)) return;
+  const Nanoseconds until = now_ + UpTo(stop_random, options_.longest_stop.count());
+  const uint64_t uuid = endpoint.client().uuid;
+  if (tell) tell(fmt::format("client {} stops until {} ns", uuid, until));
+  if (options_.stops_thread) return endpoint.StopUntil(until);
+  PauseClient(uuid, until);
 }
 
 CallLoss Network::DrawCallLoss() {

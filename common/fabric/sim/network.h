@@ -84,6 +84,8 @@ class Network {
   // The `cut` fault kills `client`.
   void KillInBatch(const ClientState& client);
   std::optional<uint64_t> TakeKilledInBatch();
+  // A batch has ended: the `pause` fault may now stop the thread of `endpoint`, or its client.
+  void MayStopBehind(const Batch& batch, SimEndpoint& endpoint);
 
   CallLoss DrawCallLoss();
 
@@ -145,6 +147,7 @@ class Network {
   Random loss_random;
   Random partition_random;
   Random call_random;
+  Random stop_random;
 
   SimCounters counters;
   FaultLog fault_log;

@@ -87,6 +87,7 @@ void QueuePair::Deliver(Transit& transit) {
   if (BreaksNow()) return;  // its answer is lost
   in_flight_.Pop();
   verbs_in_flight_ -= transit.valid_verbs;
+  network_.MayStopBehind(*transit.batch, *endpoint_);
   endpoint_->Complete(*transit.batch);
   const bool refused = transit.refused;
   network_.transits.Give(transit);

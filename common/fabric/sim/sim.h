@@ -72,9 +72,11 @@ struct SimFaults {
   // A client dies between two WRITEs of one batch: the first took effect; nothing behind it ever
   // does, here or on the client's other queue pairs. `TakeKilledInBatch` tells the driver which client.
   bool cut = false;
-  // For the driver, which makes the calls below; the network ignores them.
-  bool kill = false;
+  // A client's process stops behind some of its WRITEs (`SimOptions::batches_per_stop`). The driver
+  // stops clients at other times, too, by `PauseClient`.
   bool pause = false;
+  // For the driver, which calls `KillClient`; the network ignores it.
+  bool kill = false;
 };
 
 // Parses "none", "all", or a comma-separated list of tear, delay, reorder, write_back, break,
@@ -103,6 +105,14 @@ struct SimOptions {
   std::chrono::nanoseconds longest_late_call{};
   uint32_t writes_per_long_sight = 4;  // of clean WRITEs (tear.h): those seen in part for longer
   uint32_t reads_per_seam = 0;  // of READs that meet a clean WRITE: those with a seam (tear.h)
+  // Of batches that release a lock behind `stop_writes` WRITEs, or more, of at least `stop_bytes`:
+  // those behind which the client stops, or only the thread that posted the batch, for up to
+  // `longest_stop`. It learns then that the batch has ended.
+  uint32_t batches_per_stop = 0;
+  uint32_t stop_writes = 1;
+  uint32_t stop_bytes = 0;
+  bool stops_thread = false;
+  std::chrono::nanoseconds longest_stop{};
   std::chrono::nanoseconds longest_delay = std::chrono::milliseconds(1);
   // The latest landing of a packet of a broken queue pair that is neither replaced nor fenced.
   std::chrono::nanoseconds latest_packet = std::chrono::milliseconds(100);

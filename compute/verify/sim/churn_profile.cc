@@ -36,4 +36,16 @@ void Churn(Random& random, Plan& plan) {
   Weigh(plan, {15, Between(random, 0, 8), 3, 12, 3, 60});
 }
 
+void IdleChurn(Random& random, Plan& plan) {
+  Churn(random, plan);
+  // One or two clients split and merge. What a merge frees is soon a split's again.
+  AtMostClients(plan, 3);
+  for (size_t i = 1; i < plan.clients.size(); ++i) {
+    ClientPlan& idle = plan.clients[i];
+    idle.cache_bytes = 1 << 20;
+    idle.beat_us = 3000;
+    idle.longest_nap_us = 100;
+  }
+}
+
 }  // namespace gossamer::simulator

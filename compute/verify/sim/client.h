@@ -88,6 +88,8 @@ class SimulatedClient {
   bool is_dead() const { return is_dead_; }
   // Its connection or lease is gone, or it closes the store: it begins nothing more, and another client replaces it.
   bool has_left() const { return has_left_; }
+  // Whether it lives and stays, and operations are left to begin.
+  bool has_work() const;
   // As by SIGKILL.
   void Kill();
   // Sweeps at random times as long as there is work.
@@ -137,11 +139,6 @@ class SimulatedClient {
   // Judges the error. If the client stays, the coroutine pauses before it goes on.
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
   uint32_t NumberOf(const OpenSession& session) const;
-  // Does `once` at random times, at most `longest_us` apart, as long as there is work.
-  Task<void> NowAndThen(Scheduler& scheduler, uint64_t stream, uint32_t longest_us,
-                        Task<void> (SimulatedClient::*once)(Scheduler&));
-  Task<void> Sweep(Scheduler& scheduler);
-  Task<void> RepairIfLost(Scheduler& scheduler);
   void NoteRepair(const RepairReport& report);
 
   Scene& scene_;

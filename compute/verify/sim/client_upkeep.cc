@@ -1,6 +1,7 @@
 // What a client does beside its operations: sweeps and repairs.
 #include <fmt/core.h>
 
+#include <functional>
 #include <utility>
 
 #include "compute/verify/sim/client.h"
@@ -12,47 +13,48 @@ namespace {
 constexpr uint64_t kSweepStream = ~uint64_t{1'000'000};
 constexpr uint64_t kRepairStream = ~uint64_t{2'000'000};
 
-}  // namespace
-
-Task<void> SimulatedClient::NowAndThen(Scheduler& scheduler, uint64_t stream, uint32_t longest_us,
-                                       Task<void> (SimulatedClient::*once)(Scheduler&)) {
-  Random random(scene_.plan.seed, stream - number_);
+// Does `once` at random times, at most `longest_us` apart, until `client` has no more work. The coroutine keeps `once`.
+Task<void> NowAndThen(Scheduler& scheduler, Random random, uint32_t longest_us,
+                      const SimulatedClient& client, std::function<Task<void>()> once) {
   const uint64_t longest_ns = uint64_t{longest_us} * 1000;
   for (;;) {
     co_await scheduler.SleepFor(std::chrono::nanoseconds(random.Below(longest_ns)));
-    const bool is_over =
-        is_dead_ || has_left_ || scene_.workload.begun() == scene_.plan.operations;
-    if (is_over) co_return;
-    co_await (this->*once)(scheduler);
+    if (!client.has_work()) co_return;
+    co_await once();
   }
+}
+
+}  // namespace
+
+bool SimulatedClient::has_work() const {
+  return !is_dead_ && !has_left_ && scene_.workload.begun() != scene_.plan.operations;
 }
 
 Task<void> SimulatedClient::SweepNowAndThen() {
-  return NowAndThen(sweeps_->tree().scheduler(), kSweepStream, scene_.plan.work.sweep_us,
-                    &SimulatedClient::Sweep);
+  Scheduler& scheduler = sweeps_->tree().scheduler();
+  // It may fail: a server is out of reach, or somebody does not end what it began.
+  const auto sweep = [this, &scheduler]() -> Task<void> {
+    const Result<SweepReport> report = co_await store_->SweepOver(scheduler);
+    if (!report) co_return;
+    for (const auto& [server, memory] : report.value().servers) {
+      scene_.given_back_bytes += memory.swept_bytes;
+    }
+  };
+  return NowAndThen(scheduler, Random(scene_.plan.seed, kSweepStream - number_),
+                    scene_.plan.work.sweep_us, *this, sweep);
 }
 
 Task<void> SimulatedClient::RepairNowAndThen() {
-  return NowAndThen(repairs_->tree().scheduler(), kRepairStream, scene_.plan.repair_us,
-                    &SimulatedClient::RepairIfLost);
-}
-
-// It may fail: a server is out of reach, or somebody does not end what it began.
-Task<void> SimulatedClient::Sweep(Scheduler& scheduler) {
-  const Result<SweepReport> report = co_await store_->SweepOver(scheduler);
-  if (!report) co_return;
-  for (const auto& [server, memory] : report.value().servers) {
-    scene_.given_back_bytes += memory.swept_bytes;
-  }
-}
-
-// It may fail: a server is out of reach, or has no memory.
-Task<void> SimulatedClient::RepairIfLost(Scheduler& /*scheduler*/) {
-  if (scene_.lost.empty()) co_return;
-  LossRepairer::Options options;
-  options.lost = scene_.lost;
-  const Result<RepairReport> report = co_await repairs_->tree().RepairLosses(std::move(options));
-  if (report) NoteRepair(report.value());
+  // It may fail: a server is out of reach, or has no memory.
+  const auto repair = [this]() -> Task<void> {
+    if (scene_.lost.empty()) co_return;
+    LossRepairer::Options options;
+    options.lost = scene_.lost;
+    const Result<RepairReport> report = co_await repairs_->tree().RepairLosses(std::move(options));
+    if (report) NoteRepair(report.value());
+  };
+  return NowAndThen(repairs_->tree().scheduler(), Random(scene_.plan.seed, kRepairStream - number_),
+                    scene_.plan.repair_us, *this, repair);
 }
 
 void SimulatedClient::NoteRepair(const RepairReport& report) {

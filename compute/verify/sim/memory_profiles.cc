@@ -49,6 +49,24 @@ void ChurnUnderLeases(Random& random, Plan& plan, bool some_idle) {
   Weigh(plan, {20, Between(random, 0, 5), 3, 12, 3, 60});
 }
 
+// Values in blocks, all of them there, which few clients replace. Leases end, and their keepers ask for what waits.
+void ReplaceBlocks(Random& random, Plan& plan) {
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = 100;
+  plan.work.long_percent = 100;
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.writers_at_once = 8;
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 3);
+    client.coroutines = Between(random, 2, 4);
+    client.cache_bytes = 1 << 20;
+  }
+  plan.deaths = plan.joins = plan.record_faults = 0;
+  plan.network.observes_death = {};  // otherwise there are no leases
+}
+
 // A tree of few leaves, whose root comes and goes.
 void TinyTree(Random& random, Plan& plan) {
   plan.parameters = {256, 32, 16};
@@ -63,9 +81,14 @@ void TinyTree(Random& random, Plan& plan) {
 void PastLeases(Random& random, Plan& plan) {
   ChurnUnderLeases(random, plan, false);
   if (Chance(random, 33)) TinyTree(random, plan);
-  if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 6, 16);
-  if (plan.faults.has(Fault::kPause)) plan.pauses = Between(random, 10, 25);
-  plan.longest_pause_ms = 600;
+  plan.kills = 0;
+  if (plan.faults.has(Fault::kPause)) plan.pauses = Between(random, 10, 18);
+  // As long as it takes others to leave a merge unfinished, to sweep, and to use the memory again.
+  plan.longest_pause_ms = 2500;
+  plan.work.longest_nap_us = OneOf(random, {10'000u, 20'000u});
+  plan.work.sweep_us = 20'000;
+  plan.parameters.max_key_bytes = 32;
+  StopBehindWrites(plan, 4, microseconds(250'000));
   plan.longest_lag_us = OneOf(random, {0u, 500u});
   plan.stops_at_work = true;
   if (plan.faults.has(Fault::kReopen)) {
@@ -93,34 +116,33 @@ void LostLeases(Random& random, Plan& plan) {
   plan.network.connection_timeout = microseconds(5'000);
 }
 
+void LateThreads(Random& random, Plan& plan) {
+  LostLeases(random, plan);
+  plan.work.long_percent = 100;
+  plan.work.sweep_us = 10'000;
+  // What the dead have allocated is swept, unless somebody else gives it back.
+  if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 20, 40);
+  StopBehindWrites(plan, OneOf(random, {6u, 12u}), microseconds(300'000));
+  plan.network.stop_bytes = 32;  // of units and blocks, too
+  plan.network.stops_thread = true;
+}
+
 void Lagging(Random& random, Plan& plan) {
   plan.parameters = {256, 8, 16};
   SetFillers(plan.work, Between(random, 4, 12), 0);
-  plan.work.filler_percent = 0;
-  plan.work.prefill_percent = 100;
-  plan.work.long_percent = 100;
   plan.work.longest_value = OneOf(random, {60u, 300u, 900u});
-  plan.work.skew = Skew::kUniform;
-  plan.work.scan_keys = plan.work.keys();
   plan.work.nap_percent = 20;
   plan.work.longest_nap_us = OneOf(random, {500u, 20'000u});
-  plan.work.writers_at_once = 8;
   plan.work.sweep_us = OneOf(random, {0u, 5'000u, 50'000u});
-  AtMostClients(plan, Between(random, 2, 4));
-  for (ClientPlan& client : plan.clients) {
-    client.sessions = Between(random, 2, 3);
-    client.coroutines = Between(random, 2, 4);
-    client.cache_bytes = 1 << 20;
-  }
+  ReplaceBlocks(random, plan);
   // Memory is asked for often, and soon used again.
   if (plan.faults.has(Fault::kExhaust)) plan.chunks = Between(random, 8, 24);
-  plan.kills = plan.deaths = plan.joins = plan.record_faults = 0;
+  plan.kills = 0;
   if (plan.faults.has(Fault::kPause)) plan.pauses = Between(random, 24, 48);
   plan.longest_pause_ms = 400;
   plan.longest_lag_us = OneOf(random, {100u, 2'000u, 20'000u});
   plan.stops_at_work = true;
   plan.clients_stay = true;
-  plan.network.observes_death = {};  // otherwise there are no leases
   Weigh(plan, {15, 2, 25, 5, 48, 5});
 }
 
@@ -141,26 +163,13 @@ void GivenUp(Random& random, Plan& plan) {
   plan.servers = 1;
   plan.parameters.inline_value_bytes = 16;
   SetFillers(plan.work, Between(random, 8, 24), 0);
-  plan.work.filler_percent = 0;
-  plan.work.prefill_percent = 100;
-  plan.work.long_percent = 100;
   plan.work.longest_value = Between(random, 17, 60);
-  plan.work.skew = Skew::kUniform;
-  plan.work.scan_keys = plan.work.keys();
   plan.work.nap_percent = OneOf(random, {10u, 30u});
   plan.work.longest_nap_us = OneOf(random, {500u, 4000u});
-  plan.work.writers_at_once = 8;
   plan.work.sweep_us = OneOf(random, {0u, 100'000u});
-  AtMostClients(plan, Between(random, 2, 4));
-  for (ClientPlan& client : plan.clients) {
-    client.sessions = Between(random, 2, 3);
-    client.coroutines = Between(random, 2, 4);
-    client.cache_bytes = 1 << 20;
-  }
+  ReplaceBlocks(random, plan);
   if (plan.faults.has(Fault::kExhaust)) plan.chunks = Between(random, 3, 6);
   plan.kills = plan.faults.has(Fault::kKill) ? Between(random, 0, 4) : 0;
-  plan.deaths = plan.joins = plan.record_faults = 0;
-  plan.network.observes_death = {};  // keepers renew more often than where leases do not expire
   // A request is on its way for as long as others take to replace many values.
   plan.lease_ms = 200;
   plan.network.longest_late_call = microseconds(OneOf(random, {5'000, 20'000, 60'000}));
@@ -218,6 +227,17 @@ void LowRoot(Random& random, Plan& plan) {
   plan.network.verbs_per_long_delay = OneOf(random, {4u, 16u});
   plan.network.observes_death = microseconds(100);
   Weigh(plan, {10, Between(random, 0, 3), 3, 12, 3, 60});
+}
+
+void LateRoot(Random& random, Plan& plan) {
+  LowRoot(random, plan);
+  plan.pauses = 0;
+  // Merges find their locks free.
+  plan.work.nap_percent = 100;
+  plan.work.longest_nap_us = OneOf(random, {100u, 300u});
+  plan.work.wave = plan.work.keys() * OneOf(random, {3u, 4u});
+  StopBehindWrites(plan, OneOf(random, {2u, 4u}), microseconds(20'000));
+  plan.network.stop_writes = 2;  // those of splits
 }
 
 void Worn(Random& random, Plan& plan) {

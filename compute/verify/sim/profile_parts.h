@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 
@@ -23,8 +24,18 @@ inline void AtMostClients(Plan& plan, uint32_t clients) {
   plan.clients.resize(std::min<size_t>(plan.clients.size(), clients));
 }
 
+// Clients stop behind one in `batches` of those that write whole nodes and release a lock.
+inline void StopBehindWrites(Plan& plan, uint32_t batches, std::chrono::microseconds longest) {
+  plan.network.faults.pause = plan.faults.has(Fault::kPause);
+  plan.network.batches_per_stop = batches;
+  plan.network.stop_bytes = plan.parameters.node_bytes;
+  plan.network.longest_stop = longest;
+}
+
 // Keys that come and go in waves (churn_profile.cc).
 void Churn(Random& random, Plan& plan);
+// The same, beside clients that seldom do anything and know the tree as it was long ago.
+void IdleChurn(Random& random, Plan& plan);
 // Those of batch_profiles.cc: batches, and sessions whose writes go out together.
 void Batches(Random& random, Plan& plan);
 void Crowds(Random& random, Plan& plan);
@@ -39,6 +50,8 @@ void Worn(Random& random, Plan& plan);
 void PastLeases(Random& random, Plan& plan);
 // Clients lose the lease with one memory server, while others sweep.
 void LostLeases(Random& random, Plan& plan);
+// The same, and single threads of clients stop behind their writes, for longer than sweeps take.
+void LateThreads(Random& random, Plan& plan);
 // Clients overwrite values in blocks, and their sessions go on late when their leases have ended.
 void Lagging(Random& random, Plan& plan);
 // Control calls take longer than their callers wait, while others overwrite what they name, sweep and close.
@@ -50,5 +63,7 @@ void GivenUp(Random& random, Plan& plan);
 void Repaired(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.
 void LowRoot(Random& random, Plan& plan);
+// The same, and clients that stop behind a split, before they raise the root.
+void LateRoot(Random& random, Plan& plan);
 
 }  // namespace gossamer::simulator

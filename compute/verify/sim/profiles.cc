@@ -262,13 +262,18 @@ void Reopened(Random& random, Plan& plan) {
   SetFillers(plan.work, Between(random, 1, 3), 0);
   plan.work.filler_percent = 0;
   plan.work.nap_percent = OneOf(random, {0u, 20u});
-  plan.work.longest_nap_us = 1000;
-  AtMostClients(plan, Between(random, 1, 3));
+  plan.work.longest_nap_us = OneOf(random, {100u, 1000u});
+  AtMostClients(plan, Between(random, 2, 3));
   for (ClientPlan& client : plan.clients) {
-    client.sessions = Between(random, 2, 4);
+    client.sessions = Between(random, 5, 7);
     client.coroutines = Between(random, 1, 3);
   }
   ShortPartitions(random, plan);
+  // A session that does not reopen leaves the memory server alone for longer than the others work.
+  plan.reopen_percent = 100;
+  plan.network.verbs_per_partition = OneOf(random, {60u, 100u});
+  plan.network.most_partitions = 1000;
+  plan.network.longest_partition = std::chrono::microseconds(200);
   Weigh(plan, {20, 1, 30, 15, 30, 5});
 }
 
@@ -347,14 +352,18 @@ constexpr Profile kProfiles[] = {
     {"batches", "many writes together, and leaves that they split into many", Batches},
     {"crowds", "sessions of many coroutines, whose writes go out together", Crowds},
     {"churn", "keys that come and go in waves: leaves split and merge all the time", Churn},
+    {"idle_churn", "the same, beside clients that know the tree as it was long ago", IdleChurn},
     {"worn", "keys that come and go in memory whose generations are nearly used up", Worn},
     {"past_leases", "clients that outlive their leases while others merge, die and sweep",
      PastLeases},
     {"lost_leases", "clients that lose the lease with one memory server while others sweep",
      LostLeases},
+    {"late_threads", "the same, while threads stop before they give back what they replaced",
+     LateThreads},
     {"late_calls", "control calls that are handled after their callers have given up, and sweeps",
      LateCalls},
     {"low_root", "a tree of few leaves, whose root is raised and lowered all the time", LowRoot},
+    {"late_root", "the same, while clients stop between a split and a new root", LateRoot},
     {"long_keys", "clustered keys of up to 250 bytes", nullptr},
     {"modifies", "read-modify-writes of one key and of many", Modifies},
     {"in_order", "keys that come in order, and leaves with prefixes of their own", InOrder},
