@@ -76,16 +76,17 @@ enum class Mutant : uint8_t {
   kU5Turn,   // the turn at a lock is not kept while its state is unknown
   kU6,       // a connection to a restarted memory server is taken for one to the old server
   // Memory
-  kM1,      // an extent is granted to two compute servers
-  kM1Live,  // memory of an owner whose lease is in force is taken for orphaned
-  kM2,      // memory whose generations are used up is used for nodes again without an epoch
-  kM3,      // an epoch is acknowledged while earlier operations go on
-  kG1,      // memory is given up that its owner has been granted again since it was offered
-  kG3,      // a farewell is said by a client that has left memory behind
-  kS2,      // a sweep gives memory back without an epoch behind its walk of the tree
-  kP1,      // what replaces a lost node ends where its parent does
-  kP2,      // a repair leaves the siblings of nodes that lead to lost ones
-  kP3,      // a repair replaces what another one has mended meanwhile
+  kM1,       // an extent is granted to two compute servers
+  kM1Live,   // memory of an owner whose lease is in force is taken for orphaned
+  kM1Twice,  // a group of writes that is done anew frees what it replaced once more
+  kM2,       // memory whose generations are used up is used for nodes again without an epoch
+  kM3,       // an epoch is acknowledged while earlier operations go on
+  kG1,       // memory is given up that its owner has been granted again since it was offered
+  kG3,       // a farewell is said by a client that has left memory behind
+  kS2,       // a sweep gives memory back without an epoch behind its walk of the tree
+  kP1,       // what replaces a lost node ends where its parent does
+  kP2,       // a repair leaves the siblings of nodes that lead to lost ones
+  kP3,       // a repair replaces what another one has mended meanwhile
 };
 
 struct MutantName {
@@ -146,6 +147,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU6, "U6"},
     MutantName{Mutant::kM1, "M1"},
     MutantName{Mutant::kM1Live, "M1-live"},
+    MutantName{Mutant::kM1Twice, "M1-twice"},
     MutantName{Mutant::kM2, "M2"},
     MutantName{Mutant::kM3, "M3"},
     MutantName{Mutant::kG1, "G1"},

@@ -219,6 +219,9 @@ inline bool KeepsTurn() { return !IsBroken(Mutant::kU5Turn); }
 
 // -- Memory
 
+// M1: what a write replaced is freed once, also if the write is done anew before it is posted.
+inline bool ForgetsUndone() { return !IsBroken(Mutant::kM1Twice); }
+
 // M3: a compute server acknowledges an epoch only once the operations have ended that began before.
 inline bool HaveEnded(bool earlier_have_ended) {
   return earlier_have_ended || IsBroken(Mutant::kM3);

@@ -39,6 +39,8 @@ void IdleChurn(Random& random, Plan& plan);
 // Those of batch_profiles.cc: batches, and sessions whose writes go out together.
 void Batches(Random& random, Plan& plan);
 void Crowds(Random& random, Plan& plan);
+// Groups of writes that replace values in blocks, which are used again (blocks_in_groups_profile.cc).
+void BlocksInGroups(Random& random, Plan& plan);
 // Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors that rest.
 void Modifies(Random& random, Plan& plan);
 void Ranges(Random& random, Plan& plan);

@@ -369,6 +369,7 @@ constexpr Profile kProfiles[] = {
     {"in_order", "keys that come in order, and leaves with prefixes of their own", InOrder},
     {"ranges", "ranges that are deleted, scans of keys alone, and cursors that rest", Ranges},
     {"lagging", "values in blocks, and sessions that go on after their leases have ended", Lagging},
+    {"blocks_in_groups", "groups of writes that replace values in blocks", BlocksInGroups},
     {"repaired", "memory servers that die for good, and repairs of the tree", Repaired},
     {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},
 };

@@ -25,6 +25,7 @@ namespace {
 constexpr uint64_t kMostStepsWithoutEnd = 10'000'000;
 constexpr std::chrono::seconds kLongestWithoutEnd{60};
 constexpr uint64_t kStepsBetweenOwners = 128;
+constexpr uint64_t kStepsBetweenUses = 1024;
 // Values name lives by 12 bits.
 constexpr uint32_t kMostLives = 4000;
 
@@ -323,6 +324,9 @@ class Run {
     if (scene_.membership != nullptr) membership_.Look();
     if (++result_.counts.steps % kStepsBetweenOwners == 0 && verdict_.problems().empty()) {
       CheckOwners(memory_, clients_, verdict_);
+    }
+    if (result_.counts.steps % kStepsBetweenUses == 0 && verdict_.problems().empty()) {
+      CheckUse(network_, memory_, plan_.parameters, verdict_);
     }
   }
 
