@@ -62,7 +62,7 @@ struct FaultPlan {
   uint64_t scrambled = 0;
   uint64_t forbidden_writes = 0;
   bool broke = false;
-  uint64_t lost = 0;  // verbs that ended with the connection, applied or not
+  uint64_t lost = 0;        // verbs that ended with the connection, applied or not
   bool holds_back = false;  // a verb waits for `allowed_verbs`
   // Lost WRITEs that have not taken effect: they may still land (U1).
   struct LateWrite {
