@@ -167,24 +167,33 @@ Task<Status> LossRepairer::ReplaceChildren(uint32_t level) {
 
 Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, HighFence& next) {
   BOOST_OUTCOME_CO_TRYV(Tell());
-  const Result<Place> found = co_await Find(op, SearchGoal::Covering(from), level);
+  Result<Place> found = co_await Find(op, SearchGoal::Covering(from), level);
   if (!found) co_return found.error();
-  const Place& place = found.value();
+  Place& place = found.value();
   if (place.level < level) {
     next = {};  // the tree has become lower
     co_return Ok();
   }
-  if (place.level > level || IsLost(place.node)) {
-    if (!options_.dry_run) co_return HasChanged();
-    next = place.end;
-    co_return Ok();
+  const bool is_below_lost = place.level > level;
+  Result<InternalNode> read = HasChanged();
+  // Nodes without downlinks follow it, up to the one that covers `from`.
+  for (;;) {
+    if (is_below_lost || IsLost(place.node)) {
+      if (!options_.dry_run) co_return HasChanged();
+      next = place.end;
+      co_return Ok();
+    }
+    read = co_await context_.nodes.ReadInternal(op, place.node);
+    if (!read) co_return read.error();
+    if (read.value().level != level || read.value().low() != place.low.view()) {
+      co_return HasChanged();
+    }
+    if (read.value().high.Admits(from)) break;
+    place.low = read.value().high.key;
+    place.node = read.value().sibling;
   }
-  const Result<InternalNode> read = co_await context_.nodes.ReadInternal(op, place.node);
-  if (!read) co_return read.error();
   const InternalNode& node = read.value();
-  const bool is_it =
-      node.level == level && node.low() == place.low.view() && (!node.frozen || node.was_root());
-  if (!is_it) co_return HasChanged();
+  if (node.frozen && !node.was_root()) co_return HasChanged();
   // It has split since: the first part comes first.
   std::map<std::string, RemotePtr> below;
   size_t lost = 0;
