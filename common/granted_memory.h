@@ -13,6 +13,7 @@ struct GrantedExtent {
   uint64_t bytes = 0;
   uint64_t client_uuid = 0;  // of the compute server that it was granted to
   Lease lease;               // that it was granted under
+  bool is_waiting = false;   // given back by another, it waits for that compute server
 };
 
 struct LeaseInForce {

@@ -41,6 +41,7 @@ enum class Mutant : uint8_t {
   kR8,       // a frozen node is read by an operation that did not come over its left neighbour
   kR9,       // an operation goes on with pointers that it looked up under an earlier lease, or none
   kR9Cache,  // what was cached under an earlier lease is still used
+  kR9Free,   // what was removed under an earlier lease is given back under the present one
   // Writing
   kW1Overflow,  // the overflow group is written before the home group's flag
   kW1Sibling,   // the leaf is written before its sibling, on one server
@@ -56,7 +57,10 @@ enum class Mutant : uint8_t {
   kW8Long,      // a leaf's long keys are put in order by their first bytes alone
   kW9,          // a node takes over its neighbour's entries though that is not frozen
   kW10,         // a root that gives way to its child is not frozen
+  kW10High,     // a root that has a sibling gives way to its only child
+  kW10Free,     // a root is given back although the root word may still lead to it
   kW11,         // a modify writes although the leaf stores something else than it noted
+  kW12,         // a frozen leaf is made live again when its left neighbour is not locked any more
   // Locks
   kL1,       // a lock is released by a WRITE
   kL2,       // the lock word's incarnation is no lease's
@@ -76,16 +80,21 @@ enum class Mutant : uint8_t {
   kU5Turn,   // the turn at a lock is not kept while its state is unknown
   kU6,       // a connection to a restarted memory server is taken for one to the old server
   // Memory
-  kM1,      // an extent is granted to two compute servers
-  kM1Live,  // memory of an owner whose lease is in force is taken for orphaned
-  kM2,      // memory whose generations are used up is used for nodes again without an epoch
-  kM3,      // an epoch is acknowledged while earlier operations go on
-  kG1,      // memory is given up that its owner has been granted again since it was offered
-  kG3,      // a farewell is said by a client that has left memory behind
-  kS2,      // a sweep gives memory back without an epoch behind its walk of the tree
-  kP1,      // what replaces a lost node ends where its parent does
-  kP2,      // a repair leaves the siblings of nodes that lead to lost ones
-  kP3,      // a repair replaces what another one has mended meanwhile
+  kM1,       // an extent is granted to two compute servers
+  kM1Live,   // memory of an owner whose lease is in force is taken for orphaned
+  kM1Twice,  // a group of writes that is done anew frees what it replaced once more
+  kM2,       // memory whose generations are used up is used for nodes again without an epoch
+  kM3,       // an epoch is acknowledged while earlier operations go on
+  kG1,       // memory is given up that its owner has been granted again since it was offered
+  kG2,       // an epoch is acknowledged while memory is still to be given back
+  kG2Late,   // an epoch is acknowledged though a return has got no answer
+  kG3,       // a farewell is said by a client that has left memory behind
+  kS1,       // a sweep reads the tree without an epoch before
+  kS1Owner,  // a sweep takes memory of an owner that is registered with another memory server
+  kS2,       // a sweep gives memory back without an epoch behind its walk of the tree
+  kP1,       // what replaces a lost node ends where its parent does
+  kP2,       // a repair leaves the siblings of nodes that lead to lost ones
+  kP3,       // a repair replaces what another one has mended meanwhile
 };
 
 struct MutantName {
@@ -113,6 +122,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kR8, "R8"},
     MutantName{Mutant::kR9, "R9"},
     MutantName{Mutant::kR9Cache, "R9-cache"},
+    MutantName{Mutant::kR9Free, "R9-free"},
     MutantName{Mutant::kW1Overflow, "W1-overflow"},
     MutantName{Mutant::kW1Sibling, "W1-sibling"},
     MutantName{Mutant::kW1Remote, "W1-remote"},
@@ -127,7 +137,10 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW8Long, "W8-long"},
     MutantName{Mutant::kW9, "W9"},
     MutantName{Mutant::kW10, "W10"},
+    MutantName{Mutant::kW10High, "W10-high"},
+    MutantName{Mutant::kW10Free, "W10-free"},
     MutantName{Mutant::kW11, "W11"},
+    MutantName{Mutant::kW12, "W12"},
     MutantName{Mutant::kL1, "L1"},
     MutantName{Mutant::kL2, "L2"},
     MutantName{Mutant::kL3, "L3"},
@@ -146,10 +159,15 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU6, "U6"},
     MutantName{Mutant::kM1, "M1"},
     MutantName{Mutant::kM1Live, "M1-live"},
+    MutantName{Mutant::kM1Twice, "M1-twice"},
     MutantName{Mutant::kM2, "M2"},
     MutantName{Mutant::kM3, "M3"},
     MutantName{Mutant::kG1, "G1"},
+    MutantName{Mutant::kG2, "G2"},
+    MutantName{Mutant::kG2Late, "G2-late"},
     MutantName{Mutant::kG3, "G3"},
+    MutantName{Mutant::kS1, "S1"},
+    MutantName{Mutant::kS1Owner, "S1-owner"},
     MutantName{Mutant::kS2, "S2"},
     MutantName{Mutant::kP1, "P1"},
     MutantName{Mutant::kP2, "P2"},

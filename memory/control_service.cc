@@ -174,8 +174,8 @@ GrantedMemory ControlService::Granted() const {
   granted.in_force = leases_.InForce();
   uint64_t from = 0;
   while (const auto extent = allocator_.NextExtent(from)) {
-    granted.extents.push_back(
-        {extent->offset, extent->bytes, extent->owner.client_uuid, extent->owner.lease});
+    granted.extents.push_back({extent->offset, extent->bytes, extent->owner.client_uuid,
+                               extent->owner.lease, extent->is_waiting});
     from = extent->offset + extent->bytes;
   }
   return granted;

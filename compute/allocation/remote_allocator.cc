@@ -97,7 +97,7 @@ bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now, ui
   const BlockPtr pointer = block.ptr();
   const uint32_t bytes = BlockBytes(block.length);
   const std::lock_guard lock(mutex_);
-  if (!MayFree(pointer.server(), began)) {
+  if (!rules::MayFreeUnder(MayFree(pointer.server(), began))) {
     LeaveBehind();
     return false;
   }
@@ -112,7 +112,7 @@ bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now, ui
 
 bool RemoteAllocator::FreeNode(RemotePtr node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  if (!MayFree(node.server(), began)) {
+  if (!rules::MayFreeUnder(MayFree(node.server(), began))) {
     LeaveBehind();
     return false;
   }

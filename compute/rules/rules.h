@@ -127,6 +127,10 @@ inline uint64_t UsableSince(uint64_t since) { return IsBroken(Mutant::kR9) ? 0 :
 // R9: the cache is emptied for a new lease, and takes nothing from operations that began before.
 inline bool ForgetsPointers() { return !IsBroken(Mutant::kR9Cache); }
 
+// R9: what an operation removed from the tree is given back only under the lease under which it
+// began.
+inline bool MayFreeUnder(bool is_same_lease) { return is_same_lease || IsBroken(Mutant::kR9Free); }
+
 // R5: a leaf that fails its checks under its lock is damaged only if it does so again, and the path to it is fresh.
 inline bool IsDamaged(uint32_t failures, uint32_t most) {
   return failures >= most || (failures != 0 && IsBroken(Mutant::kR5));
@@ -160,9 +164,16 @@ inline bool MayRaiseOver(bool child_is_there) {
 
 // W10: a root is frozen before the root word leads to its child.
 inline bool FreezesRoot() { return !IsBroken(Mutant::kW10); }
+// W10: it gives way only if its child has all keys.
+inline bool MayGiveWay(bool is_rightmost) { return is_rightmost || IsBroken(Mutant::kW10High); }
+// W10: its memory is free once the root word is known to lead to the child.
+inline bool IsFree(bool is_lower) { return is_lower || IsBroken(Mutant::kW10Free); }
 
 // W11: what a modify has planned is written only if the leaf still stores what it was planned for.
 inline bool MayWritePlanned(bool is_as_noted) { return is_as_noted || IsBroken(Mutant::kW11); }
+
+// W12: a frozen leaf is made live again while its left neighbour is locked, too.
+inline bool KeepsLeftLocked() { return !IsBroken(Mutant::kW12); }
 
 // -- Locks
 
@@ -219,16 +230,29 @@ inline bool KeepsTurn() { return !IsBroken(Mutant::kU5Turn); }
 
 // -- Memory
 
+// M1: what a write replaced is freed once, also if the write is done anew before it is posted.
+inline bool ForgetsUndone() { return !IsBroken(Mutant::kM1Twice); }
+
 // M3: a compute server acknowledges an epoch only once the operations have ended that began before.
 inline bool HaveEnded(bool earlier_have_ended) {
   return earlier_have_ended || IsBroken(Mutant::kM3);
 }
+
+// G2: an epoch is acknowledged only once all that was removed before has been given back.
+inline bool AreReturned(bool are_returned) { return are_returned || IsBroken(Mutant::kG2); }
+// G2: and once all requests for that have been answered, or can arrive no more.
+inline bool AreAnswered(bool are_answered) { return are_answered || IsBroken(Mutant::kG2Late); }
 
 // G3: a farewell is said only by a compute server that has given back all memory that is not in
 // the tree.
 inline bool MaySayFarewell(bool has_released_all) {
   return has_released_all || IsBroken(Mutant::kG3);
 }
+
+// S1: a sweep reads the tree only once nothing is under way that could link orphaned memory.
+inline bool AwaitsEpochBeforeTree() { return !IsBroken(Mutant::kS1); }
+// S1: an owner that is registered with another server only may still link memory of this one.
+inline bool IsGone(bool is_elsewhere) { return !is_elsewhere || IsBroken(Mutant::kS1Owner); }
 
 // S2: a sweep gives memory back only once no pointer to it is left, and nobody else gives it back.
 inline bool AwaitsEpochBehindTree() { return !IsBroken(Mutant::kS2); }

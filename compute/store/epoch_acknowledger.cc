@@ -19,8 +19,8 @@ uint32_t EpochAcknowledger::AcknowledgedTo(ServerId server) const {
 
 bool EpochAcknowledger::MayAcknowledge(ServerId server) const {
   const RemoteAllocator& allocator = store_.allocator;
-  return !store_.orphans.HasOn(server) && !allocator.UnknownReturn(server) &&
-         !allocator.HasReturnsUnderWay(server);
+  return !store_.orphans.HasOn(server) && rules::AreAnswered(!allocator.UnknownReturn(server)) &&
+         rules::AreReturned(!allocator.HasReturnsUnderWay(server));
 }
 
 bool EpochAcknowledger::is_busy() const {
@@ -52,7 +52,7 @@ bool EpochAcknowledger::Tend(Scheduler& scheduler) {
       scheduler.Spawn(GiveBack(scheduler));
       return false;
     case Phase::kReturns:
-      if (!has_given_back_ || store_.allocator.is_giving_back()) return false;
+      if (!rules::AreReturned(has_given_back_ && !store_.allocator.is_giving_back())) return false;
       for (auto& [server, epochs] : servers_) {
         if (MayAcknowledge(server)) epochs.acknowledged = epochs.awaited;
       }

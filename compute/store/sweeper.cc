@@ -79,7 +79,9 @@ Task<Result<bool>> Sweeper::TrySweep() {
   BOOST_OUTCOME_CO_TRYV(co_await Find());
   if (!orphans_.empty()) {
     BOOST_OUTCOME_CO_TRYV(Tell(Step::kFirstEpoch));
-    BOOST_OUTCOME_CO_TRYV(co_await AwaitEpoch());
+    if (rules::AwaitsEpochBeforeTree()) {
+      BOOST_OUTCOME_CO_TRYV(co_await AwaitEpoch());
+    }
     BOOST_OUTCOME_CO_TRYV(Tell(Step::kTree));
     TreeWalk walk(
         shared_, tree_,
@@ -209,7 +211,7 @@ Task<Result<bool>> Sweeper::IsGone(ServerId home, const Owner& owner) {
     if (server->id == home) co_return true;
     is_elsewhere = true;
   }
-  co_return !is_elsewhere;
+  co_return rules::IsGone(is_elsewhere);
 }
 
 Task<Status> Sweeper::AwaitEpoch() {

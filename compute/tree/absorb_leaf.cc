@@ -102,6 +102,7 @@ Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes, Buf
   RemoteLock& right = is_shared ? left.lock : own;
   const std::optional<LeafView> leaf =
       LeafView::Parse(image, nodes.right, context_.geometry(), nodes.separator);
+  if (status && !is_shared && !rules::KeepsLeftLocked()) status = co_await left.lock.Release();
   if (status && leaf && leaf->frozen()) {
     const NodeVersion version = Next(leaf->version());
     SetFrozen(image, nodes.right, context_.geometry(), nodes.separator, false);

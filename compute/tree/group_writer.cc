@@ -110,7 +110,7 @@ Task<Status> GroupWriter::Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, si
   if (!locked.trailer) {
     // What was applied to the image is lost, and applied again.
     at = first;
-    effect.replaced.clear();
+    if (rules::ForgetsUndone()) effect.replaced.clear();
     effect.tally = {};
     locked.editor->ForgetChanges();
     const Status read = co_await leaves_.ReadRest(locked);

@@ -112,7 +112,7 @@ Task<Result<std::optional<bool>>> Merger::LowerRoot(Op& op, uint32_t level, Root
   if (root.level() < level) co_return std::optional<bool>();
   const Result<InternalNode> node = co_await context_.nodes.ReadInternal(op, root.pointer());
   if (!node) co_return node.error();
-  if (node.value().children.size() != 1 || !node.value().high.infinite) {
+  if (node.value().children.size() != 1 || !rules::MayGiveWay(node.value().high.infinite)) {
     co_return std::optional<bool>();
   }
   const Result<bool> lowered = co_await parents_.height().Lower(op, root);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "compute/rules/rules.h"
-
 namespace gossamer {
 
 bool NodeUnion::Combine(const Neighbours& nodes, std::span<const std::byte> left,
@@ -32,9 +30,9 @@ bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const s
   entries_.clear();
   keys_.Clear();
   a->AppendTo(entries_, keys_);
-  left_count_ = entries_.size();
+  const size_t of_left = entries_.size();
   b->AppendTo(entries_, keys_);
-  has_empty_ = left_count_ == 0 || left_count_ == entries_.size();
+  has_empty_ = of_left == 0 || of_left == entries_.size();
   const Bounds bounds = Bounds::Of(nodes_.low, high_);
   const size_t longest = bounds.LongestKey(geometry_.max_suffix_bytes());
   are_short_ = std::ranges::all_of(entries_, [longest](const Entry& entry) {
@@ -81,28 +79,6 @@ bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
   if (!packer_.PlaceAll(content, LeafPacker::Own::kNever)) return false;
   hint = packer_.Encode(out, nodes_.left, content);
   return true;
-}
-
-Task<Status> NodeUnion::ReadLongKeys(Op& op, BlockReader& blocks) {
-  if (!rules::OrdersByWholeKeys()) co_return Ok();
-  std::vector<LongRef> wanted;
-  for (const Entry& entry : entries_) {
-    if (entry.is_long()) wanted.push_back(entry.long_ref());
-  }
-  LongKeys keys;
-  BOOST_OUTCOME_CO_TRYV(co_await blocks.ReadKeys(op, nodes_.left, wanted, keys));
-  for (Entry& entry : entries_) {
-    if (entry.is_long()) entry.key = keys_.Copy(*keys.Find(entry.block()));
-  }
-  co_return Ok();
-}
-
-NodeUnion::Entries NodeUnion::Sort() {
-  const std::span<Entry> left = std::span(entries_).first(left_count_);
-  const std::span<Entry> right = std::span(entries_).subspan(left_count_);
-  std::ranges::sort(left, {}, &Entry::key);
-  std::ranges::sort(right, {}, &Entry::key);
-  return {left, right};
 }
 
 void NodeUnion::Freeze(std::span<std::byte> right) const {

@@ -9,9 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "common/status.h"
-#include "common/task.h"
-#include "compute/node/block_reader.h"
 #include "compute/tree/leaf_packer.h"
 #include "proto/internal_node.h"
 #include "proto/leaf.h"
@@ -33,7 +30,7 @@ class NodeUnion {
 
   // Whether the right one is as it was, or frozen.
   enum class Right : uint8_t { kLive, kFrozen };
-  // Combines the nodes with the images `left` and `right`, which are kept until Encode, as are the entries.
+  // Combines the nodes with the images `left` and `right`, which are kept until Encode.
   // Returns false if they are not valid, not neighbours, the left one is frozen or the right one is not as `state` says.
   bool Combine(const Neighbours& nodes, std::span<const std::byte> left,
                std::span<const std::byte> right, Right state);
@@ -44,17 +41,6 @@ class NodeUnion {
   // Whether one of the nodes has no entries. No internal node is without children.
   bool has_empty() const { return has_empty_; }
   NodeVersion version() const { return version_; }
-  HighFence high() const { return high_; }
-  RemotePtr sibling() const { return sibling_; }
-  // Of leaves: makes the long keys of the entries known. Requires: both leaves are locked, or frozen.
-  // Cost: 1 RT if there are any.
-  Task<Status> ReadLongKeys(Op& op, BlockReader& blocks);
-  // Of leaves: the entries of the left one and those of the right one, sorted. Requires: long keys are known.
-  struct Entries {
-    std::span<const Entry> left;
-    std::span<const Entry> right;
-  };
-  Entries Sort();
   // Of internal nodes.
   const InternalNode& node() const { return node_; }
 
@@ -64,7 +50,6 @@ class NodeUnion {
   // Makes the right node of its image the frozen one, of its next version.
   void Freeze(std::span<std::byte> right) const;
   NodeVersion frozen_version() const { return Next(right_version_); }
-  LeafPacker& packer() { return packer_; }
 
  private:
   bool CombineLeaves(std::span<const std::byte> left, std::span<const std::byte> right,
@@ -79,7 +64,6 @@ class NodeUnion {
   size_t capacity_ = 0;
   bool has_empty_ = false;
   bool are_short_ = false;  // the keys that one leaf would store whole
-  size_t left_count_ = 0;
   NodeVersion version_{0};
   NodeVersion right_version_{0};
   HighFence high_;

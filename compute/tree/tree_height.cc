@@ -145,9 +145,9 @@ Task<Result<bool>> TreeHeight::Lower(Op& op, RootWord root) {
   const Status released = co_await lock.Release();
   static_cast<void>(released);
   const bool is_lower = swapped.value() && *swapped.value();
+  // Nothing leads to it, and nobody writes to it.
+  if (rules::IsFree(is_lower)) context_.memory.FreeNode(op, root.pointer());
   if (is_lower) {
-    // Nothing leads to it, and nobody writes to it.
-    context_.memory.FreeNode(op, root.pointer());
     context_.cache.SetRoot(op.began, lower);
     context_.cache.Forget(root.level(), Key(), root.pointer());
   }
@@ -185,7 +185,7 @@ Task<Result<std::optional<RemotePtr>>> TreeHeight::Freeze(Op& op, RemoteLock& wo
   }
   std::optional<InternalNode> node = DecodeInternal({image.data, bytes}, root.pointer());
   const bool has_one = node && node->level == root.level() && node->children.size() == 1 &&
-                       node->high.infinite && node->low().empty();
+                       rules::MayGiveWay(node->high.infinite) && node->low().empty();
   if (!has_one || node->frozen || !rules::FreezesRoot()) {
     if (!is_same) {
       BOOST_OUTCOME_CO_TRYV(co_await own.Release());

@@ -36,4 +36,30 @@ void Churn(Random& random, Plan& plan) {
   Weigh(plan, {15, Between(random, 0, 8), 3, 12, 3, 60});
 }
 
+void Unfinished(Random& random, Plan& plan) {
+  Churn(random, plan);
+  plan.parameters = {256, 32, 16};
+  SetFillers(plan.work, 2, Between(random, 24, 60));
+  plan.work.filler_percent = 95;
+  plan.work.far_percent = 100;
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.wave = 0;
+  plan.work.batch_percent = 50;
+  plan.work.longest_batch = 16;
+  plan.work.erase_keys = plan.work.keys() / 2;
+  plan.work.weights[static_cast<size_t>(history::OperationKind::kErase)] = 6;
+  plan.work.sweep_us = 0;
+  AtMostClients(plan, 5);
+  if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 24, 60);
+  plan.dies_merging = true;
+  if (plan.faults.has(Fault::kPause)) plan.pauses = Between(random, 20, 60);
+  plan.longest_pause_ms = OneOf(random, {1u, 4u});
+  plan.stops_at_work = true;
+  plan.network.longest_delay = std::chrono::microseconds(1000);
+  plan.network.verbs_per_long_delay = 4;
+  plan.network.observes_death = std::chrono::microseconds(100);
+  Weigh(plan, {5, 1, 20, 20, 10, 10});
+}
+
 }  // namespace gossamer::simulator

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/granted_memory.h"
+#include "compute/verify/sim/reached_memory.h"
 
 namespace gossamer::simulator {
 namespace {
@@ -39,6 +40,32 @@ void CheckOwners(std::span<const std::unique_ptr<EmbeddedMemory>> memory,
                                   client->number(), offset, server));
       }
     }
+  }
+}
+
+void CheckUse(SimNetwork& network, std::span<const std::unique_ptr<EmbeddedMemory>> memory,
+              const StoreParameters& parameters, Verdict& verdict) {
+  constexpr uint64_t kGranule = ReachedMemory::kGranule;
+  if (std::ranges::any_of(memory, [](const auto& server) { return server == nullptr; })) return;
+  ReachedMemory reached(network, memory, parameters);
+  if (!reached.Walk()) return;
+  if (reached.used_twice()) {
+    verdict.Wrong(fmt::format("two uses of the memory at {} of server {}",
+                              reached.used_twice()->offset, reached.used_twice()->server));
+  }
+  for (size_t server = 0; server < memory.size(); ++server) {
+    std::vector<bool> rest = reached.granules()[server];
+    for (const GrantedExtent& extent : memory[server]->Granted().extents) {
+      if (extent.is_waiting) continue;
+      for (uint64_t at = extent.offset; at < extent.offset + extent.bytes; at += kGranule) {
+        rest[at / kGranule] = false;
+      }
+    }
+    // The first leaf is not in the heap.
+    const auto found = std::find(rest.begin() + kHeapOffset / kGranule, rest.end(), true);
+    if (found == rest.end()) continue;
+    verdict.Wrong(fmt::format("the tree leads to memory at {} of server {}, which is free or waits",
+                              (found - rest.begin()) * kGranule, server));
   }
 }
 

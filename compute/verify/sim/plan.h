@@ -108,6 +108,8 @@ struct Plan {
   uint32_t longest_pause_ms = 0;
   // A client stops only while an operation or a merge of its is under way.
   bool stops_at_work = false;
+  // A client dies only while it merges nodes.
+  bool dies_merging = false;
   // Sessions of a client that has stopped go on so much later than the others, at most.
   uint32_t longest_lag_us = 0;
   // The generation that all memory has been used under before. 0: none.

@@ -25,6 +25,8 @@ inline void AtMostClients(Plan& plan, uint32_t clients) {
 
 // Keys that come and go in waves (churn_profile.cc).
 void Churn(Random& random, Plan& plan);
+// The same, with merges that are left unfinished.
+void Unfinished(Random& random, Plan& plan);
 // Those of batch_profiles.cc: batches, and sessions whose writes go out together.
 void Batches(Random& random, Plan& plan);
 void Crowds(Random& random, Plan& plan);
@@ -50,5 +52,12 @@ void GivenUp(Random& random, Plan& plan);
 void Repaired(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.
 void LowRoot(Random& random, Plan& plan);
+// Those of double_use_profiles.cc. Values in blocks, WRITEs and control calls that take longer than
+// leases, clients that die or stop, and sweeps.
+void LateMemory(Random& random, Plan& plan);
+// Groups of writes replace values in blocks, which are used again.
+void BlocksInGroups(Random& random, Plan& plan);
+// A tree whose root splits, or gives way to its only child, all the time, over links that break.
+void HighRoot(Random& random, Plan& plan);
 
 }  // namespace gossamer::simulator

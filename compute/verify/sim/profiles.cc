@@ -359,7 +359,12 @@ constexpr Profile kProfiles[] = {
     {"modifies", "read-modify-writes of one key and of many", Modifies},
     {"in_order", "keys that come in order, and leaves with prefixes of their own", InOrder},
     {"ranges", "ranges that are deleted, scans of keys alone, and cursors that rest", Ranges},
+    {"unfinished", "keys that come and go, and merges that are left unfinished", Unfinished},
     {"lagging", "values in blocks, and sessions that go on after their leases have ended", Lagging},
+    {"late_memory", "WRITEs and control calls that take longer than leases, and sweeps",
+     LateMemory},
+    {"high_root", "a tree whose root splits and gives way, over links that break", HighRoot},
+    {"blocks_in_groups", "groups of writes that replace values in blocks", BlocksInGroups},
     {"repaired", "memory servers that die for good, and repairs of the tree", Repaired},
     {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},
 };

@@ -25,6 +25,7 @@ namespace {
 constexpr uint64_t kMostStepsWithoutEnd = 10'000'000;
 constexpr std::chrono::seconds kLongestWithoutEnd{60};
 constexpr uint64_t kStepsBetweenOwners = 128;
+constexpr uint64_t kStepsBetweenUses = 1024;
 // Values name lives by 12 bits.
 constexpr uint32_t kMostLives = 4000;
 
@@ -169,8 +170,22 @@ class Run {
     }
   }
 
+  // Somewhere on the way of a merge.
+  void DieMerging() {
+    constexpr uint64_t kStepsOfAMerge = 32;
+    if (deaths_due_ == 0 || random_.Below(kStepsOfAMerge) != 0) return;
+    for (const auto& client : clients_) {
+      const bool is_victim = client != nullptr && !client->is_dead() && !client->has_left() &&
+                             client->is_merging();
+      if (!is_victim) continue;
+      --deaths_due_;
+      return client->Kill();
+    }
+  }
+
   void Strike() {
     StopAtWork();
+    DieMerging();
     while (const std::optional<Blow::Kind> kind = blows_.Take(workload_.begun())) {
       if (server_blows_.Strike(*kind)) continue;
       const bool kills = kind == Blow::Kind::kKill;
@@ -182,7 +197,9 @@ class Run {
       }
       if (living.empty() || (kills && living.size() < 2)) continue;
       SimulatedClient& victim = *living[random_.Below(living.size())];
-      if (kills) {
+      if (kills && plan_.dies_merging) {
+        ++deaths_due_;
+      } else if (kills) {
         victim.Kill();
       } else if (kind == Blow::Kind::kLeave) {
         victim.Leave(random_);
@@ -324,6 +341,9 @@ class Run {
     if (++result_.counts.steps % kStepsBetweenOwners == 0 && verdict_.problems().empty()) {
       CheckOwners(memory_, clients_, verdict_);
     }
+    if (result_.counts.steps % kStepsBetweenUses == 0 && verdict_.problems().empty()) {
+      CheckUse(network_, memory_, plan_.parameters, verdict_);
+    }
   }
 
   bool StandStill(const std::string& why) {
@@ -374,6 +394,7 @@ class Run {
   bool is_stuck_ = false;
   uint32_t next_client_ = 1;  // also a client uuid
   uint32_t stops_due_ = 0;    // of clients at work
+  uint32_t deaths_due_ = 0;   // of clients that merge
   LaggingSessions lagging_;
   const Endpoint::Clock::time_point start_ = network_.Now();
   BlowSchedule blows_;

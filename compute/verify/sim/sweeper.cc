@@ -4,14 +4,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "proto/internal_node.h"
-#include "proto/leaf.h"
-#include "proto/value_block.h"
-
 namespace gossamer::simulator {
 namespace {
 
-constexpr uint64_t kGranule = kBlockAlignment;
+constexpr uint64_t kGranule = ReachedMemory::kGranule;
 constexpr uint64_t kStepsBetweenLooks = 512;
 constexpr std::chrono::milliseconds kBetweenLooks{5};
 constexpr int kOfTheNextOwner = 0xa5;
@@ -19,100 +15,6 @@ constexpr int kOfTheNextOwner = 0xa5;
 uint64_t WordOf(const Lease& lease) {
   return uint64_t{static_cast<uint16_t>(lease.compute)} << 32 | lease.incarnation;
 }
-
-// Walks the tree in memory, from the root word on.
-class ReachedMemory {
- public:
-  ReachedMemory(std::vector<std::span<std::byte>> regions, const StoreParameters& parameters)
-      : regions_(std::move(regions)),
-        parameters_(parameters),
-        geometry_(parameters),
-        granules_(regions_.size()) {
-    for (size_t i = 0; i < regions_.size(); ++i) granules_[i].resize(regions_[i].size() / kGranule);
-  }
-
-  // Returns false if a node is being written or is damaged.
-  bool Walk() {
-    uint64_t word = 0;
-    std::memcpy(&word, regions_[0].data() + kRootWordOffset, sizeof word);
-    const RootWord root = RootWord::FromWord(word);
-    Want(root.pointer(), root.level(), Key());
-    while (!wanted_.empty()) {
-      const auto [node, level, low] = wanted_.back();
-      wanted_.pop_back();
-      const std::span<const std::byte> bytes =
-          regions_[ToInteger(node.server())].subspan(node.offset(), parameters_.node_bytes);
-      if (!(level == 0 ? WalkLeaf(node, low, bytes) : WalkInternal(node, level, bytes)))
-        return false;
-    }
-    return is_within_;
-  }
-
-  std::vector<std::vector<bool>>& granules() { return granules_; }
-
- private:
-  void Want(RemotePtr node, uint32_t level, const Key& low) {
-    if (node.is_null() || !IsWithin(node.server(), node.offset(), parameters_.node_bytes)) return;
-    if (granules_[ToInteger(node.server())][node.offset() / kGranule]) return;
-    Mark(node.server(), node.offset(), parameters_.node_bytes);
-    wanted_.push_back({node, level, low});
-  }
-
-  bool IsWithin(ServerId server, uint64_t offset, uint64_t bytes) {
-    const bool is_within =
-        ToInteger(server) < regions_.size() && offset + bytes <= regions_[ToInteger(server)].size();
-    is_within_ = is_within_ && is_within;
-    return is_within;
-  }
-
-  void Mark(ServerId server, uint64_t offset, uint64_t bytes) {
-    for (uint64_t at = offset; at < offset + bytes; at += kGranule) {
-      granules_[ToInteger(server)][at / kGranule] = true;
-    }
-  }
-
-  bool WalkInternal(RemotePtr pointer, uint32_t level, std::span<const std::byte> bytes) {
-    const std::optional<InternalNode> node = DecodeInternal(bytes, pointer);
-    if (!node) return false;
-    Want(node->sibling, level, node->high.key);
-    for (const InternalNode::Child& child : node->children) {
-      Want(child.pointer, level - 1, child.separator);
-    }
-    return true;
-  }
-
-  bool WalkLeaf(RemotePtr pointer, const Key& low, std::span<const std::byte> bytes) {
-    const std::optional<LeafView> leaf = LeafView::Parse(bytes, pointer, geometry_, low);
-    if (!leaf) return false;
-    Want(leaf->trailer().sibling(), 0, leaf->high().key);
-    entries_.clear();
-    keys_.Clear();
-    leaf->AppendTo(entries_, keys_);
-    for (const Entry& entry : entries_) {
-      if (!entry.has_block()) continue;
-      const BlockPtr block = entry.block().ptr();
-      const uint64_t block_bytes = BlockBytes(entry.block().length);
-      if (IsWithin(block.server(), block.offset(), block_bytes)) {
-        Mark(block.server(), block.offset(), block_bytes);
-      }
-    }
-    return true;
-  }
-
-  const std::vector<std::span<std::byte>> regions_;
-  const StoreParameters& parameters_;
-  const LeafGeometry geometry_;
-  std::vector<std::vector<bool>> granules_;
-  struct Wanted {
-    RemotePtr node;
-    uint32_t level;
-    Key low;
-  };
-  std::vector<Wanted> wanted_;
-  KeyArena keys_;
-  std::vector<Entry> entries_;
-  bool is_within_ = true;  // everything found lies in the servers' memory
-};
 
 }  // namespace
 
@@ -178,14 +80,12 @@ void Sweeper::LookNow() {
 }
 
 std::optional<Sweeper::Granules> Sweeper::FindReached() {
-  std::vector<std::span<std::byte>> regions;
-  for (const auto& server : memory_) regions.push_back(network_.Memory(server->address()));
-  ReachedMemory reached(std::move(regions), parameters_);
+  ReachedMemory reached(network_, memory_, parameters_);
   if (!reached.Walk()) return std::nullopt;
   while (swept_.size() < memory_.size()) {
     swept_.emplace_back(reached.granules()[swept_.size()].size());
   }
-  return std::move(reached.granules());
+  return reached.granules();
 }
 
 void Sweeper::Sweep(size_t server, const GrantedExtent& extent, const Granules& reached) {

@@ -24,6 +24,7 @@
 
 #include "common/embedded_memory.h"
 #include "common/fabric/sim/sim.h"
+#include "compute/verify/sim/reached_memory.h"
 #include "proto/region.h"
 
 namespace gossamer::simulator {
@@ -45,8 +46,7 @@ class Sweeper {
  private:
   // A lease: server, and compute id with incarnation.
   using LeaseKey = std::pair<size_t, uint64_t>;
-  // For each server, its granules of 64 bytes, the alignment of value blocks.
-  using Granules = std::vector<std::vector<bool>>;
+  using Granules = ReachedMemory::Granules;
 
   void LookNow();
   // What somebody gave back to its memory server is not the sweeper's any more.
