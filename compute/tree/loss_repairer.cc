@@ -174,11 +174,10 @@ Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, 
     next = {};  // the tree has become lower
     co_return Ok();
   }
-  const bool is_below_lost = place.level > level;
   Result<InternalNode> read = HasChanged();
   // Nodes without downlinks follow it, up to the one that covers `from`.
   for (;;) {
-    if (is_below_lost || IsLost(place.node)) {
+    if (place.level > level || IsLost(place.node)) {
       if (!options_.dry_run) co_return HasChanged();
       next = place.end;
       co_return Ok();
@@ -323,7 +322,8 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
         co_return CorruptNode(pointer, "an internal node that does not fit");
       }
     }
-    // Never said to be linked, so it counts as left behind, as what only the lost node named: a sweep looks for both.
+    // Nobody says that it is linked, so it counts as left behind, and a sweep is asked for. That one
+    // also finds what only the lost node named.
     allocated.value().Posted();
     added.stamps.push_back(allocated.value().stamp());
     new_nodes_.insert(pointer.word());

@@ -217,7 +217,10 @@ void Network::MayStopBehind(const Batch& batch, SimEndpoint& endpoint) {
   if (writes < options_.stop_writes || !OneIn(stop_random, options_.batches_per_stop)) return;
   const Nanoseconds until = now_ + UpTo(stop_random, options_.longest_stop.count());
   const uint64_t uuid = endpoint.client().uuid;
-  if (tell) tell(fmt::format("client {} stops until {} ns", uuid, until));
+  if (tell) {
+    tell(fmt::format("{} {} stops until {} ns",
+                     options_.stops_thread ? "a thread of client" : "client", uuid, until));
+  }
   if (options_.stops_thread) return endpoint.StopUntil(until);
   PauseClient(uuid, until);
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kSweepStream = ~uint64_t{1'000'000};
 constexpr uint64_t kRepairStream = ~uint64_t{2'000'000};
 
-// Does `once` at random times, at most `longest_us` apart, until `client` has no more work. The coroutine keeps `once`.
+// Does `once` at random times, at most `longest_us` apart, until `client` has no more work.
 Task<void> NowAndThen(Scheduler& scheduler, Random random, uint32_t longest_us,
                       const SimulatedClient& client, std::function<Task<void>()> once) {
   const uint64_t longest_ns = uint64_t{longest_us} * 1000;

@@ -49,7 +49,8 @@ void ChurnUnderLeases(Random& random, Plan& plan, bool some_idle) {
   Weigh(plan, {20, Between(random, 0, 5), 3, 12, 3, 60});
 }
 
-// Values in blocks, all of them there, which few clients replace. Leases end, and their keepers ask for what waits.
+// Few clients replace values in blocks, and all keys are there. Where deaths are not observed,
+// leases expire, and keepers renew them more often.
 void ReplaceBlocks(Random& random, Plan& plan) {
   plan.work.filler_percent = 0;
   plan.work.prefill_percent = 100;
@@ -120,7 +121,7 @@ void LateThreads(Random& random, Plan& plan) {
   LostLeases(random, plan);
   plan.work.long_percent = 100;
   plan.work.sweep_us = 10'000;
-  // What the dead have allocated is swept, unless somebody else gives it back.
+  // A sweep takes what dead clients have allocated, unless another client gives it back first.
   if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 20, 40);
   StopBehindWrites(plan, OneOf(random, {6u, 12u}), microseconds(300'000));
   plan.network.stop_bytes = 32;  // of units and blocks, too

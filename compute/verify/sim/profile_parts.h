@@ -24,7 +24,7 @@ inline void AtMostClients(Plan& plan, uint32_t clients) {
   plan.clients.resize(std::min<size_t>(plan.clients.size(), clients));
 }
 
-// Clients stop behind one in `batches` of those that write whole nodes and release a lock.
+// A client stops behind one of `batches` batches that WRITE a whole node and release a lock.
 inline void StopBehindWrites(Plan& plan, uint32_t batches, std::chrono::microseconds longest) {
   plan.network.faults.pause = plan.faults.has(Fault::kPause);
   plan.network.batches_per_stop = batches;
@@ -39,7 +39,7 @@ void IdleChurn(Random& random, Plan& plan);
 // Those of batch_profiles.cc: batches, and sessions whose writes go out together.
 void Batches(Random& random, Plan& plan);
 void Crowds(Random& random, Plan& plan);
-// Groups of writes that replace values in blocks, which are used again (blocks_in_groups_profile.cc).
+// Groups of writes that replace values in blocks (blocks_in_groups_profile.cc).
 void BlocksInGroups(Random& random, Plan& plan);
 // Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors that rest.
 void Modifies(Random& random, Plan& plan);
