@@ -83,11 +83,11 @@ Task<bool> SessionAllocator::HasOthers() {
 }
 
 void SessionAllocator::FreeBlock(const Op& op, const BlockRef& block) {
-  if (allocator_.FreeBlock(block, links_.scheduler().Now(), op.began)) StartGivingBack();
+  if (allocator_.FreeBlock(block, links_.scheduler().Now(), op.began.leases)) StartGivingBack();
 }
 
 void SessionAllocator::FreeNode(const Op& op, RemotePtr node) {
-  if (allocator_.FreeNode(node, op.began)) StartGivingBack();
+  if (allocator_.FreeNode(node, op.began.leases)) StartGivingBack();
 }
 
 // One coroutine at a time: requests must not pile up before a memory server that does not answer.

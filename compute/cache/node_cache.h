@@ -140,7 +140,7 @@ class NodeCache {
   static constexpr uint64_t kNow = ~uint64_t{0};
 
   // Functions that insert nodes return how many other nodes they evicted. They, and SetRoot, do nothing for an operation that
-  // `began` before the last ClearFor: its pointers are of the past.
+  // began when flushes() was less than now, as `began` says: its pointers may be of the past.
 
   void SetRoot(RootWord root, uint64_t began = kNow);
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
@@ -163,10 +163,10 @@ class NodeCache {
   // Forgets the node at `level` whose range contains `key`, except for its hints, if it is the one
   // at `pointer`.
   void Forget(uint32_t level, KeyView key, RemotePtr pointer);
-  // Forgets all nodes, their hints, and the root word.
+  // Forgets all nodes, their hints, and the root word, and takes nothing more of operations that have begun.
   void Clear();
-  // The same, and takes nothing more of operations that began before the compute server had so many leases (rule R9).
-  void ClearFor(uint64_t leases);
+  // How often Clear has been called.
+  const std::atomic<uint64_t>& flushes() const { return flushes_; }
   // Changes the hint of `leaf`, which contains `key`.
   void PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const HintPatch& patch);
   void ReplaceHint(Reader& reader, KeyView key, RemotePtr leaf, uint64_t hint) {
@@ -210,7 +210,6 @@ class NodeCache {
   void CountUse(Reader& reader, const SeparatorNode* node) const;
 
   // Under mutex_:
-  void RemoveAll();
   uint32_t Admit(RemotePtr pointer, const InternalNode& node);
   // Whether a missed node is not admitted: it fits only after an eviction, and was not drawn.
   bool IsRefused(const InternalNode& node);
@@ -243,7 +242,7 @@ class NodeCache {
   std::vector<uint32_t> free_slots_;  // of use counts
   SeparatorList scratch_;
   uint64_t draws_ = 0;
-  uint64_t leases_ = 0;  // of the last ClearFor
+  std::atomic<uint64_t> flushes_ = 0;
   // All nodes form a ring that a clock hand walks. A new node enters just before the hand, and so has
   // a whole round to be used. Where the hand passes, a node's benefit is halved and its uses since
   // are added; a node without benefit goes. The root is never evicted for another node.

@@ -31,12 +31,12 @@ constexpr size_t kMostRounds = 5;
 
 uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  return began < leases_ ? 0 : Admit(pointer, node);
+  return began < flushes_ ? 0 : Admit(pointer, node);
 }
 
 uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  if (node.level() > kLevels || began < leases_) return 0;
+  if (node.level() > kLevels || began < flushes_) return 0;
   const CachedNode cached = NodeCovering(node.level(), node.low());
   if (!cached || !cached.HasContentOf(pointer, node)) return Admit(pointer, node.Decode());
   if (IsNewer(node.version(), cached.version())) cached.SetVersion(node.version());
@@ -45,7 +45,7 @@ uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t
 
 uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  return began < leases_ || IsRefused(node) ? 0 : Admit(pointer, node);
+  return began < flushes_ || IsRefused(node) ? 0 : Admit(pointer, node);
 }
 
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
@@ -72,7 +72,7 @@ uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left
 uint32_t NodeCache::InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
                                    uint64_t began) {
   const std::lock_guard lock(mutex_);
-  if (began < leases_) return 0;
+  if (began < flushes_) return 0;
   const Key& first = leaves.front().separator;
   uint32_t child = 0;
   const CachedNode old = Lookup(1, SearchGoal::Covering(first), child);
@@ -107,21 +107,12 @@ void NodeCache::Forget(uint32_t level, KeyView key, RemotePtr pointer) {
 
 void NodeCache::SetRoot(RootWord root, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  if (began >= leases_) root_.store(root.word(), std::memory_order_release);
+  if (began >= flushes_) root_.store(root.word(), std::memory_order_release);
 }
 
 void NodeCache::Clear() {
   const std::lock_guard lock(mutex_);
-  RemoveAll();
-}
-
-void NodeCache::ClearFor(uint64_t leases) {
-  const std::lock_guard lock(mutex_);
-  leases_ = leases;
-  RemoveAll();
-}
-
-void NodeCache::RemoveAll() {
+  flushes_.fetch_add(1, std::memory_order_release);
   root_.store(RootWord().word(), std::memory_order_release);
   while (count_ != 0) Remove(CachedNode(hand_));
 }

@@ -229,13 +229,14 @@ TEST(NodeCacheTest, TakesNothingOfOperationsOfThePast) {
   NodeCache::Reader reader(cache);
   cache.SetRoot(RootWord(NodeAt(1), 1), 0);
   EXPECT_EQ(cache.root(), RootWord(NodeAt(1), 1));
-  cache.ClearFor(1);
+  cache.Clear();
+  EXPECT_EQ(cache.flushes(), 1u);
   EXPECT_EQ(cache.root(), RootWord());
   cache.SetRoot(RootWord(NodeAt(1), 1), 0);
-  EXPECT_EQ(cache.root(), RootWord()) << "of before the lease";
+  EXPECT_EQ(cache.root(), RootWord()) << "of before it was emptied";
   cache.SetRoot(RootWord(NodeAt(2), 1), 1);
   cache.Insert(NodeAt(2), ParentOf(10, 20), 0);
-  EXPECT_FALSE(FindLeaf(cache, reader, 15)) << "of before the lease";
+  EXPECT_FALSE(FindLeaf(cache, reader, 15)) << "of before it was emptied";
   cache.Insert(NodeAt(2), ParentOf(10, 20), 1);
   EXPECT_TRUE(FindLeaf(cache, reader, 15));
 }

@@ -90,24 +90,24 @@ class SessionCache {
     return plan.Next(reader_, next);
   }
 
-  // As in NodeCache, of an operation that `began` when the compute server had so many leases.
-  void SetRoot(uint64_t began, RootWord root) { cache_.SetRoot(root, began); }
-  void Insert(uint64_t began, RemotePtr pointer, const InternalNode& node) {
-    counts_.evictions += cache_.Insert(pointer, node, began);
+  // As in NodeCache, of an operation that began when the cache had been emptied so often.
+  void SetRoot(uint64_t flushes, RootWord root) { cache_.SetRoot(root, flushes); }
+  void Insert(uint64_t flushes, RemotePtr pointer, const InternalNode& node) {
+    counts_.evictions += cache_.Insert(pointer, node, flushes);
   }
-  void Insert(uint64_t began, RemotePtr pointer, const InternalView& node) {
-    counts_.evictions += cache_.Insert(pointer, node, began);
+  void Insert(uint64_t flushes, RemotePtr pointer, const InternalView& node) {
+    counts_.evictions += cache_.Insert(pointer, node, flushes);
   }
-  void InsertMissed(uint64_t began, RemotePtr pointer, const InternalNode& node) {
-    counts_.evictions += cache_.InsertMissed(pointer, node, began);
+  void InsertMissed(uint64_t flushes, RemotePtr pointer, const InternalNode& node) {
+    counts_.evictions += cache_.InsertMissed(pointer, node, flushes);
   }
-  void InsertSplit(uint64_t began, RemotePtr left_pointer, const InternalNode& left,
+  void InsertSplit(uint64_t flushes, RemotePtr left_pointer, const InternalNode& left,
                    RemotePtr right_pointer, const InternalNode& right) {
-    counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right, began);
+    counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right, flushes);
   }
-  void InsertChildren(uint64_t began, RemotePtr parent,
+  void InsertChildren(uint64_t flushes, RemotePtr parent,
                       std::span<const InternalNode::Child> leaves) {
-    counts_.evictions += cache_.InsertChildren(parent, leaves, began);
+    counts_.evictions += cache_.InsertChildren(parent, leaves, flushes);
   }
   void Forget(uint32_t level, KeyView key, RemotePtr pointer) {
     cache_.Forget(level, key, pointer);

@@ -261,13 +261,13 @@ TEST_F(RemoteLockTest, AHandedOverLockOfAnEndedLeaseIsVoid) {
 // An operation waits for its turn while its compute server gets a new lease. Its lock comes along (rule R9).
 TEST_F(RemoteLockTest, AHandedOverLockIsNotForAnOperationOfThePast) {
   session_.lease_number = 2;
-  op_.began = 2;
+  op_.began.leases = 2;
   RemoteLock first = session_.LockOf(kNode, op_);
   Take(first);
   LockSession other(sharing_);
   other.lease_number = 2;
   Op op;
-  op.began = 1;
+  op.began.leases = 1;
   RemoteLock second(other.locks, op);
   second.UseWords(other.words.address(), other.words.address(8));
   ASSERT_TRUE(other.Aim(second, kNode));

@@ -37,9 +37,9 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
       if (node.frozen) {
         // Not cached: its range is its left neighbour's soon, or its only child is the root.
       } else if (admission == Admission::kAll) {
-        cache_.Insert(op.began, step.node, node);
+        cache_.Insert(op.began.flushes, step.node, node);
       } else {
-        cache_.InsertMissed(op.began, step.node, node);
+        cache_.InsertMissed(op.began.flushes, step.node, node);
       }
       if (trust == Trust::kCache && on_miss_) on_miss_();
       if (goal.IsBeyond(node.high)) {

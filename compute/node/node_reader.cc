@@ -16,7 +16,7 @@ Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
   co_await links_.Execute(op, batch);
   if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
   const RootWord root = RootWord::FromWord(batch.verbs()[0].old_value());
-  cache_.SetRoot(op.began, root);
+  cache_.SetRoot(op.began.flushes, root);
   co_return root;
 }
 

@@ -61,7 +61,7 @@ struct StoreState {
         allocator(servers, store_parameters.node_bytes, seeds,
                   std::chrono::milliseconds(options.memory_patience_ms)) {
     // Until the lease began, the memory server waited for no pointer that is here (rule R9).
-    allocator.ListenToNewLeases([this](uint64_t count) { cache.ClearFor(count); });
+    allocator.ListenToNewLeases([this](uint64_t) { cache.Clear(); });
   }
 
   const StoreParameters parameters;

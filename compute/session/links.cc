@@ -207,7 +207,7 @@ Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   // Each session's first verb to a server registers.
   const bool is_first = is_of_the_past && lost && !IsRegistered(*lost);
   if (!is_first && ++op.retries > kMaxRetries) co_return false;
-  op.began = leases();
+  op.began = Now();
   if (!lost) co_return true;
   op.posted_at = op.lost_at;
   Status replaced = Ok();
@@ -216,7 +216,7 @@ Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   } else {
     replaced = co_await Replace(op, *lost);
   }
-  op.began = leases();
+  op.began = Now();
   // The allocator skips unreachable servers.
   if (!replaced && needs_other_memory && servers_.HasOther(*lost)) co_return true;
   // The reason why the server is unreachable says more than the lost verb. If no other server had

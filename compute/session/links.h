@@ -51,6 +51,8 @@ class Links {
     std::function<SearchState(ServerSearch&)> find_server;
     // How many leases the servers have given this compute server. Null: none.
     const std::atomic<uint64_t>* leases = nullptr;
+    // How often the cache has been emptied. Null: never.
+    const std::atomic<uint64_t>* flushes = nullptr;
   };
 
   Links(Scheduler& scheduler, Pauses& pauses, const Servers& servers, Hooks hooks);
@@ -61,11 +63,15 @@ class Links {
   // An operation that looks up its first pointer now.
   Op Begin() const {
     Op op;
-    op.began = leases();
+    op.began = Now();
     return op;
   }
-  uint64_t leases() const {
-    return hooks_.leases == nullptr ? 0 : hooks_.leases->load(std::memory_order_acquire);
+  Moment Now() const {
+    Moment now;
+    // In this order: the cache is emptied before a new lease counts.
+    if (hooks_.flushes != nullptr) now.flushes = hooks_.flushes->load(std::memory_order_acquire);
+    if (hooks_.leases != nullptr) now.leases = hooks_.leases->load(std::memory_order_acquire);
+    return now;
   }
 
   // -- verbs
@@ -109,7 +115,7 @@ class Links {
   }
   // Whether the operation may use its pointers to memory of `server` (rule R9).
   bool MayUse(const Op& op, ServerId server) const {
-    return links_[ToInteger(server)].since <= op.began;
+    return links_[ToInteger(server)].since <= op.began.leases;
   }
   // The error if not. The operation starts again.
   Error OfThePast(Op& op, ServerId server) const;

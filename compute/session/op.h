@@ -15,6 +15,16 @@
 
 namespace gossamer {
 
+// A moment at which pointers were looked up, as this compute server counts time: Links::Now.
+struct Moment {
+  // How many leases the memory servers had given. Pointers of an earlier lease are not used (rule R9).
+  uint64_t leases = 0;
+  // How often the cache had been emptied. It takes nothing that was found by pointers of before.
+  uint64_t flushes = 0;
+
+  friend bool operator==(const Moment&, const Moment&) = default;
+};
+
 struct Op {
   WireCounts wire;
   OperationClass kind = OperationClass::kRead;
@@ -22,9 +32,7 @@ struct Op {
   // lock that is taken.
   bool is_repair = false;
 
-  // How many leases the memory servers had given this compute server when the operation looked up the first pointer that it
-  // uses (rule R9).
-  uint64_t began = 0;
+  Moment began;  // when it looked up the first pointer that it uses
   // A batch was not posted, because the operation's pointers are of an earlier lease. It starts again.
   bool is_of_the_past = false;
 

@@ -35,18 +35,13 @@ bool EpochAcknowledger::Tend(Scheduler& scheduler) {
     case Phase::kIdle:
       if (!is_busy() || !rules::HaveEnded(store_.running.EarlierHaveEnded())) return false;
       for (auto& [server, epochs] : servers_) epochs.awaited = epochs.present;
-      store_.running.StartPeriod();
-      phase_ = Phase::kBeforeFlush;
-      return false;
-    case Phase::kBeforeFlush:
-      if (!rules::HaveEnded(store_.running.EarlierHaveEnded())) return false;
       store_.cache.Clear();
+      // What begins from here on finds nothing of before. What began before the line above brings nothing into the cache.
       store_.running.StartPeriod();
-      phase_ = Phase::kAfterFlush;
+      phase_ = Phase::kOperations;
       return false;
-    case Phase::kAfterFlush:
+    case Phase::kOperations:
       if (!rules::HaveEnded(store_.running.EarlierHaveEnded())) return false;
-      store_.cache.Clear();
       has_given_back_ = false;
       phase_ = Phase::kReturns;
       scheduler.Spawn(GiveBack(scheduler));

@@ -1,9 +1,8 @@
 // EpochAcknowledger: finds out when this compute server may acknowledge the epochs of its memory servers (proto/control.h).
 //
-// It acknowledges those of all servers together, in rounds. A round waits until the operations have ended that began before
-// it, and empties the cache, into which they may have brought pointers of the past. Operations that began in between may have
-// found such pointers in the cache: it waits for them too. What these bring into the cache, they have read since the epoch
-// began. At last it has the memory given back that operations have freed (rule G2). A server is left out while a lock of it is
+// It acknowledges those of all servers together, in rounds. A round empties the cache, which takes nothing more of the operations
+// under way, and waits until these have ended. No pointer is left then that this compute server had before. At last it has the
+// memory given back that operations have freed (rule G2). A server is left out while a lock of it is
 // orphaned, or the outcome is unknown of giving memory back to it: a WRITE or a request may still arrive there. So is one to
 // which the memory could not be sent yet.
 //
@@ -43,7 +42,7 @@ class EpochAcknowledger {
   bool Tend(Scheduler& scheduler);
 
  private:
-  enum class Phase : uint8_t { kIdle, kBeforeFlush, kAfterFlush, kReturns };
+  enum class Phase : uint8_t { kIdle, kOperations, kReturns };
   struct Epochs {
     uint32_t present = 0;
     uint32_t awaited = 0;  // by the round under way

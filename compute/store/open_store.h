@@ -74,6 +74,8 @@ class OpenStore final : public Store {
       const std::function<bool(const SweepProgress&)>& progress) override;
   // The same over the scheduler of a session that does nothing else meanwhile: a sweep replaces queue pairs of its endpoint.
   Task<Result<SweepReport>> SweepOver(Scheduler& scheduler);
+  // Repairs likewise what was lost with the servers that `options` names.
+  Task<Result<RepairReport>> RepairOver(Scheduler& scheduler, LossRepairer::Options options);
 
  private:
   OpenStore() = default;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "common/random.h"
 #include "common/testing/seed.h"
+#include "compute/store/open_session.h"
 #include "compute/store/testing/test_cluster.h"
 #include "compute/tree/loss_repairer.h"
 
@@ -352,6 +354,40 @@ TEST(RepairLossTest, WhatOnlyLostNodesNamedIsSwept) {
   EXPECT_TRUE(needs_sweep());
   ASSERT_TRUE(cluster.OpenStore()->Sweep({}));
   EXPECT_EQ(lost_bytes(), 0u);
+}
+
+// Rule P4. What another compute server read before may lead it to leaves that only lost nodes name.
+TEST(RepairLossTest, NothingIsChangedWhileAnotherMayGoByWhatItReadBefore) {
+  TestCluster cluster(Options(2));
+  ASSERT_NO_FATAL_FAILURE(Fill(cluster, 500));
+  const std::unique_ptr<Store> others = cluster.OpenStore();
+  const std::unique_ptr<Session> theirs = others->NewSession().value();
+  cluster.Kill(kOther);
+  // It is under way until it is polled.
+  auto& session = static_cast<OpenSession&>(*theirs);
+  const auto get = [](OpenSession& of) -> Task<void> {
+    static_cast<void>(co_await of.AsyncGet(KeyOf(1)));
+  };
+  session.Spawn(get(session));
+
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  std::atomic<bool> has_ended = false;
+  std::thread repair([&] {
+    Repair(*store, false);
+    has_ended = true;
+  });
+  std::vector<MissingKeys> missing;
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    Read(*store, &missing);
+    EXPECT_FALSE(missing.empty());
+  }
+  EXPECT_FALSE(has_ended);
+  session.WaitAll();
+  repair.join();
+  Read(*store, &missing);
+  EXPECT_TRUE(missing.empty());
+  ExpectSound(cluster);
 }
 
 // The client of a repair dies at each of its verbs in turn, with that verb done or not. The next repair finishes it.

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "compute/rules/rules.h"
 #include "compute/store/open_store.h"
 #include "compute/store/sweeper.h"
 
@@ -50,17 +51,32 @@ Result<RepairReport> OpenStore::Repair(bool dry_run,
   BOOST_OUTCOME_TRY(lost, FindLostServers());
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   Scheduler scheduler(*endpoint);
+  return scheduler.Run(RepairOver(scheduler, {std::move(lost), dry_run, progress}));
+}
+
+Task<Result<RepairReport>> OpenStore::RepairOver(Scheduler& scheduler,
+                                                 LossRepairer::Options options) {
+  for (const ServerId server : options.lost) shared_->servers.NoteLeft(server);
   Tree tree(*shared_, scheduler);
-  BOOST_OUTCOME_TRY(report, scheduler.Run(tree.RepairLosses({lost, dry_run, progress})));
-  if (dry_run || report.was_stopped || lost.empty()) return report;
-  // Caches of compute servers lead to lost nodes until then.
+  const bool changes = !options.dry_run && !options.lost.empty();
+  if (!changes) co_return co_await tree.RepairLosses(std::move(options));
   Sweeper epochs(
       *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
-  const Status passed = scheduler.Run(epochs.PassEpoch());
-  if (passed) return report;
-  return MakeError(passed.error().code,
-                   "the tree is repaired, but others may still go by what they knew before: " +
-                       passed.error().message);
+  // Until then a cache may lead to nodes that only lost ones name (rule P4).
+  if (rules::AwaitsEpochBeforeRepair()) {
+    const Status passed = co_await epochs.PassEpoch();
+    if (!passed) {
+      co_return MakeError(passed.error().code, "nothing was repaired: " + passed.error().message);
+    }
+  }
+  Result<RepairReport> report = co_await tree.RepairLosses(std::move(options));
+  if (!report || report.value().was_stopped) co_return report;
+  // Until then one leads to lost nodes.
+  const Status passed = co_await epochs.PassEpoch();
+  if (passed) co_return report;
+  co_return MakeError(passed.error().code,
+                      "the tree is repaired, but others may still go by what they knew before: " +
+                          passed.error().message);
 }
 
 }  // namespace gossamer

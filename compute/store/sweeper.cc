@@ -240,10 +240,10 @@ Task<Status> Sweeper::AwaitEpochOf(ServerId server, uint32_t epoch) {
     if (scheduler_.Now() >= until) {
       co_return MakeError(
           Code::kContended,
-          fmt::format("the sweep waits for {}, which may still use what it has read: it has not "
-                      "ended its operations for {} s. Have it poll its sessions, or end it, and "
-                      "sweep again",
-                      last, kLongestEpoch.count()));
+          fmt::format(
+              "{} may still use what it has read: it has not ended its operations for {} s. "
+              "Have it poll its sessions, or end it, and try again",
+              last, kLongestEpoch.count()));
     }
     BOOST_OUTCOME_CO_TRYV(Tell(told_.step, std::move(last)));
     co_await scheduler_.SleepFor(kAskInterval);

@@ -32,7 +32,7 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   group.first = run.next;
   // Writes of one key stay together, in their order.
   group.end = batch.EndOfKey(group.first);
-  const uint64_t began = context_.links.leases();
+  const Moment began = context_.links.Now();
   HighFence fence;
   const std::optional<NodeCache::Step> path =
       context_.cache.FindLeaf(batch.key(group.first), &fence);
@@ -127,9 +127,9 @@ bool BatchWriter::StartRange(Run& run) {
 
 Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
                                     CriticalPath::Sequence& sequence, NodeCache::Step path,
-                                    uint64_t began) {
+                                    std::optional<Moment> began) {
   for (size_t position = first; position < end; ++position) {
-    const LeafWriter::Part part{std::exchange(path, {}), std::exchange(began, NodeCache::kNow),
+    const LeafWriter::Part part{std::exchange(path, {}), std::exchange(began, std::nullopt),
                                 &sequence};
     const Status status = co_await single_.WriteUntilDone(
         batch.key(position), batch.value(position), batch.mode(), &part);
@@ -161,7 +161,7 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
     const bool is_large = group.end - first > kMostWrites;
     const size_t most = is_large ? batch.EndOfKey(first + kMostWrites - 1) : group.end;
     Op op = context_.links.Begin();
-    op.began = std::min(op.began, std::exchange(group.began, NodeCache::kNow));
+    op.began = std::exchange(group.began, std::nullopt).value_or(op.began);
     GroupWriter::Tally tally;
     size_t end = most;
     Status status = co_await groups_.Write(op, batch, first, end, group.path, tally);

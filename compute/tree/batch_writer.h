@@ -48,8 +48,8 @@ class BatchWriter {
     size_t first = 0;
     size_t end = 0;
     bool is_plain = false;
-    NodeCache::Step path;              // without a node if it is not cached
-    uint64_t began = NodeCache::kNow;  // when it was looked up (rule R9)
+    NodeCache::Step path;         // without a node if it is not cached
+    std::optional<Moment> began;  // when it was looked up, if it was (rule R9)
   };
   // The groups of some ranges of a batch, each from left to right.
   struct Run {
@@ -80,7 +80,7 @@ class BatchWriter {
   // Each write by itself, in order. `path` is that of the first, and `began` is when it was looked up.
   Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end,
                          CriticalPath::Sequence& sequence, NodeCache::Step path = {},
-                         uint64_t began = NodeCache::kNow);
+                         std::optional<Moment> began = std::nullopt);
   // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
   Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status,
                                 CriticalPath::Sequence& sequence);

@@ -49,7 +49,7 @@ Task<void> CacheFiller::FillSome() {
       if (context_.running.period() != period) break;  // the nodes may be of the past
       for (size_t i = 0; i < count; ++i) {
         if (reads[i] == nullptr || reads[i]->status != VerbStatus::kSuccess) continue;
-        Take(op.began, next_.level, refs[i], {images.value().data() + i * bytes, bytes});
+        Take(op.began.flushes, next_.level, refs[i], {images.value().data() + i * bytes, bytes});
       }
     }
   }
@@ -57,11 +57,11 @@ Task<void> CacheFiller::FillSome() {
   is_running_ = false;
 }
 
-void CacheFiller::Take(uint64_t began, uint32_t level, const NodeCache::NodeRef& ref,
+void CacheFiller::Take(uint64_t flushes, uint32_t level, const NodeCache::NodeRef& ref,
                        std::span<const std::byte> image) {
   const std::optional<InternalNode> node = DecodeInternal(image, ref.node);
   const bool is_it = node && !node->frozen && node->level == level && node->low() == ref.low.view();
-  if (is_it && context_.store.fill.HasRoom()) context_.cache.Insert(began, ref.node, *node);
+  if (is_it && context_.store.fill.HasRoom()) context_.cache.Insert(flushes, ref.node, *node);
 }
 
 }  // namespace gossamer

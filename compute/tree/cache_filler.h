@@ -27,7 +27,7 @@ class CacheFiller {
   // READs the missing nodes below one parent. Cost: 1 RT.
   Task<void> FillSome();
   // Takes a node from what was READ.
-  void Take(uint64_t began, uint32_t level, const NodeCache::NodeRef& ref,
+  void Take(uint64_t flushes, uint32_t level, const NodeCache::NodeRef& ref,
             std::span<const std::byte> image);
 
   TreeContext& context_;

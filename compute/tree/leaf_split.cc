@@ -128,7 +128,7 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   const Key& separator = encoded->separator;
   const InternalNode::Child downlink{separator, sibling};
   if (locked.path.has_parent()) {
-    context_.cache.InsertChildren(op.began, locked.path.parent, {&downlink, 1});
+    context_.cache.InsertChildren(op.began.flushes, locked.path.parent, {&downlink, 1});
     const std::array<InternalNode::Child, 2> leaves{{{locked.path.low, leaf}, downlink}};
     const std::array<uint64_t, 2> hints{encoded->left_hint, encoded->right_hint};
     context_.cache.ReplaceHints(leaves, hints);

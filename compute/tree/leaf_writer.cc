@@ -103,7 +103,7 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
   Modification* const modification = part != nullptr ? part->modification : nullptr;
-  if (part != nullptr) op.began = std::min(op.began, part->began);
+  if (part != nullptr && part->began) op.began = *part->began;
   op.kind = ClassOf(mode);
   Status status = Ok();
   for (bool is_first = true;; is_first = false) {
@@ -169,14 +169,15 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
   uint32_t unreadable = 0;
   uint32_t lost = 0;
   for (uint32_t round = 0;; ++round) {
-    const Part part{.began = context_.links.leases(), .modification = &modification};
+    const Moment began = context_.links.Now();
+    const Part part{.began = began, .modification = &modification};
     modification.Restart();
     const Status looked = co_await WriteUntilDone(key, {}, WriteMode::kModify, &part);
     if (!looked || modification.state() != State::kNoted) co_return looked;
     std::optional<std::string> value;
     const uint32_t losses_before = reading.retries;
     if (modification.noted()) {
-      reading.began = part.began;
+      reading.began = began;
       Result<std::optional<std::string>> read = co_await ReadNoted(reading, key, modification);
       if (!read) co_return read.error();
       value = std::move(read.value());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "common/status.h"
@@ -24,8 +25,8 @@ class LeafWriter {
 
   // How a write begins that is part of something larger.
   struct Part {
-    NodeCache::Step path{};            // leads to the leaf; without a node, it is looked up
-    uint64_t began = NodeCache::kNow;  // the operation that found `path` (rule R9)
+    NodeCache::Step path{};       // leads to the leaf; without a node, it is looked up
+    std::optional<Moment> began;  // when `path` was looked up, if it was (rule R9)
     CriticalPath::Sequence* sequence =
         nullptr;  // only the round trips that lengthen its critical path are counted
     Modification* modification = nullptr;  // of kModify

@@ -154,7 +154,7 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
   for (Allocated<RemotePtr>& one : chain.memory) one.Linked();
   const RemotePtr parent_node = locked.path.parent;
   if (!parent_node.is_null() && is_split && chain.downlinks.size() <= kMostCachedAhead) {
-    context_.cache.InsertChildren(op.began, parent_node, chain.downlinks);
+    context_.cache.InsertChildren(op.began.flushes, parent_node, chain.downlinks);
   }
   // Before waiting for a turn at the parent (rule W5). Most waiters belong to other leaves now.
   if (rules::LeavesBeforeWaiting()) locked.lock.turn().Disband();

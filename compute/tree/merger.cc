@@ -243,11 +243,11 @@ Task<Result<bool>> Merger::Merge(Op& op, const Found& found) {
   }
   // Nothing leads to it, and nobody writes to it (PROTOCOL.md).
   context_.memory.FreeNode(op, nodes.right);
-  context_.cache.Insert(op.began, found.parent, *parent);
+  context_.cache.Insert(op.began.flushes, found.parent, *parent);
   if (nodes.level == 0) {
     context_.cache.ReplaceHint(nodes.low, nodes.left, hint);
   } else {
-    context_.cache.Insert(op.began, nodes.left, both.node());
+    context_.cache.Insert(op.began.flushes, nodes.left, both.node());
   }
   const size_t fixed = FixedBytes(*parent);
   if (IsFilledBelow(kSparsePercent, EncodedBytes(*parent) - fixed, node_bytes() - fixed)) {

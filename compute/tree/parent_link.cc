@@ -81,14 +81,14 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
   }
   if (here.empty()) {
     BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-    context_.cache.Insert(op.began, pointer, view);
+    context_.cache.Insert(op.began.flushes, pointer, view);
     co_return Ok();
   }
   const std::span<std::byte> image(parent.buffers.data() + LockedBuffers::kImage,
                                    context_.store.parameters.node_bytes);
   if (AddInPlace(image, pointer, Next(view.version()), here, view)) {
     BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, {}));
-    context_.cache.Insert(op.began, pointer, view);
+    context_.cache.Insert(op.began.flushes, pointer, view);
     co_return Ok();
   }
   InternalNode& node = parent.node.emplace(view.Decode());
@@ -114,12 +114,12 @@ Task<Status> ParentLinker::Rewrite(Op& op, LockedParent& parent, size_t index, D
     above.push_back({Key(one.node.low()), one.pointer});
   }
   if (right.empty()) {
-    context_.cache.Insert(op.began, pointer, node);
+    context_.cache.Insert(op.began.flushes, pointer, node);
   } else {
     for (size_t i = 1; i < right.size(); ++i) {
-      context_.cache.Insert(op.began, right[i].pointer, right[i].node);
+      context_.cache.Insert(op.began.flushes, right[i].pointer, right[i].node);
     }
-    context_.cache.InsertSplit(op.began, pointer, node, right[0].pointer, right[0].node);
+    context_.cache.InsertSplit(op.began.flushes, pointer, node, right[0].pointer, right[0].node);
   }
   co_return Ok();
 }
@@ -230,7 +230,7 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
     sibling = RemotePtr();
     if (starts_before) {
       left_low = Key(view->low());
-      context_.cache.Insert(op.began, lock.node(), *view);
+      context_.cache.Insert(op.began.flushes, lock.node(), *view);
       sibling = view->sibling();
     } else {
       failures = lock.node() == failed ? failures + 1 : 1;

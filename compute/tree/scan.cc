@@ -37,7 +37,7 @@ Scan& Scanner::Open(ScanRange range, uint64_t limit) {
   scan.range = std::move(range);
   scan.left = limit;
   scan.period = context_.running.period();
-  scan.leases = context_.links.leases();
+  scan.looked_up = context_.links.Now();
   scan.taken = 0;
   scan.at = 0;
   scan.has_passed = false;
@@ -71,11 +71,11 @@ void Scanner::DropRuns(Scan& scan) {
 
 void Scanner::DropOldRuns(Scan& scan) {
   const uint32_t period = context_.running.period();
-  const uint64_t leases = context_.links.leases();
-  const bool is_present = scan.period == period && scan.leases == leases;
+  const Moment now = context_.links.Now();
+  const bool is_present = scan.period == period && scan.looked_up == now;
   if (is_present) return;
   scan.period = period;
-  scan.leases = leases;
+  scan.looked_up = now;
   DropRuns(scan);
 }
 

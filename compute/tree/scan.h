@@ -38,7 +38,7 @@ struct Scan {
   uint64_t left = 0;  // entries wanted and not taken yet
   // When its runs were collected.
   uint32_t period = 0;
-  uint64_t leases = 0;
+  Moment looked_up;
   ScanPosition position;
   bool has_passed = false;  // a leaf
   uint64_t resume_at = 0;   // not 0: the bookmark at which the scan begins

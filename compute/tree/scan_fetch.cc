@@ -30,7 +30,7 @@ Task<Status> Scanner::Fetch(Scan& scan) {
   const RunningOperations::Scope scope(context_.running);
   DropOldRuns(scan);
   Op op;
-  op.began = scan.leases;
+  op.began = scan.looked_up;
   Status status = Ok();
   scan.page.blocks.clear();
   for (;;) {

@@ -17,7 +17,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
                store.allocator.Lost(server, now);
              },
              [this](ServerSearch& search) { return store.find_server(search); },
-             &store.allocator.leases()}),
+             &store.allocator.leases(), &store.cache.flushes()}),
       cache(store.cache, store.options.traversal, counters.cache, figures.leaves),
       memory(links, store.allocator),
       locks{links,

@@ -45,7 +45,7 @@ Task<Result<RootWord>> TreeHeight::Lock(Op& op, RemoteLock& lock, LocalAddress w
   const Verb read = Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, root_at);
   BOOST_OUTCOME_CO_TRYV(co_await TakeLock(op, lock, {&read, 1}));
   const RootWord root = RootWord::FromWord(WordAt(root_at));
-  context_.cache.SetRoot(op.began, root);
+  context_.cache.SetRoot(op.began.flushes, root);
   co_return root;
 }
 
@@ -95,8 +95,8 @@ Task<Result<TreeHeight::Raised>> TreeHeight::Raise(Op& op, uint32_t level,
     co_return Raised::kByAnother;
   }
   allocated.value().Linked();
-  context_.cache.Insert(op.began, pointer, node);
-  context_.cache.SetRoot(op.began, root);
+  context_.cache.Insert(op.began.flushes, pointer, node);
+  context_.cache.SetRoot(op.began.flushes, root);
   co_return Raised::kByUs;
 }
 
@@ -148,7 +148,7 @@ Task<Result<bool>> TreeHeight::Lower(Op& op, RootWord root) {
   if (is_lower) {
     // Nothing leads to it, and nobody writes to it.
     context_.memory.FreeNode(op, root.pointer());
-    context_.cache.SetRoot(op.began, lower);
+    context_.cache.SetRoot(op.began.flushes, lower);
     context_.cache.Forget(root.level(), Key(), root.pointer());
   }
   co_return is_lower;

@@ -66,8 +66,8 @@ class SimulatedClient {
   void Prefill(Random& random);
   // Lets each session put some keys, and settles what closed ones left. Blocks.
   void PutByEachSession();
-  // Repairs what was lost with memory servers. Blocks.
-  Result<RepairReport> Repair();
+  // Has a coroutine of its own repair what was lost with memory servers, which sets `ended` then.
+  void StartRepair(std::optional<Result<RepairReport>>& ended);
   // Its sessions that operations use.
   std::span<const std::unique_ptr<OpenSession>> sessions() const { return sessions_; }
   // Turns of all its sessions at locks.
@@ -139,6 +139,7 @@ class SimulatedClient {
   // Judges the error. If the client stays, the coroutine pauses before it goes on.
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
   uint32_t NumberOf(const OpenSession& session) const;
+  Task<Result<RepairReport>> Repair();
   void NoteRepair(const RepairReport& report);
 
   Scene& scene_;

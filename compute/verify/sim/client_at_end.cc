@@ -36,12 +36,6 @@ void SimulatedClient::SettleLocks() {
 
 size_t SimulatedClient::CountTurns() { return store_->CountTurns(); }
 
-Result<RepairReport> SimulatedClient::Repair() {
-  Result<RepairReport> report = repairs_->RunToEnd(repairs_->tree().RepairLosses({scene_.lost}));
-  if (report) NoteRepair(report.value());
-  return report;
-}
-
 void SimulatedClient::Put(OpenSession& session, uint32_t lane, uint32_t key) {
   PlannedOperation put;
   put.kind = OperationKind::kPut;

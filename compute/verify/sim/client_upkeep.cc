@@ -45,16 +45,29 @@ Task<void> SimulatedClient::SweepNowAndThen() {
 }
 
 Task<void> SimulatedClient::RepairNowAndThen() {
-  // It may fail: a server is out of reach, or has no memory.
+  // It may fail: a server is out of reach, or has no memory, or somebody does not end what it began.
   const auto repair = [this]() -> Task<void> {
     if (scene_.lost.empty()) co_return;
-    LossRepairer::Options options;
-    options.lost = scene_.lost;
-    const Result<RepairReport> report = co_await repairs_->tree().RepairLosses(std::move(options));
-    if (report) NoteRepair(report.value());
+    static_cast<void>(co_await Repair());
   };
   return NowAndThen(repairs_->tree().scheduler(), Random(scene_.plan.seed, kRepairStream - number_),
                     scene_.plan.repair_us, *this, repair);
+}
+
+void SimulatedClient::StartRepair(std::optional<Result<RepairReport>>& ended) {
+  repairs_->Spawn(
+      [](SimulatedClient& client, std::optional<Result<RepairReport>>& into) -> Task<void> {
+        into = co_await client.Repair();
+      }(*this, ended));
+}
+
+Task<Result<RepairReport>> SimulatedClient::Repair() {
+  LossRepairer::Options options;
+  options.lost = scene_.lost;
+  Result<RepairReport> report =
+      co_await store_->RepairOver(repairs_->tree().scheduler(), std::move(options));
+  if (report) NoteRepair(report.value());
+  co_return report;
 }
 
 void SimulatedClient::NoteRepair(const RepairReport& report) {

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/fabric/open/open_port.h"
@@ -71,7 +73,8 @@ void SweepAtEnd(Scene& scene, uint32_t number) {
   }
 }
 
-bool RepairAtEnd(Scene& scene, uint32_t number) {
+bool RepairAtEnd(Scene& scene, uint32_t number,
+                 const std::function<void(const std::function<bool()>&)>& run_until) {
   SimulatedClient repairer(scene, number, {});
   const Status opened = repairer.Open();
   if (!opened) {
@@ -79,7 +82,14 @@ bool RepairAtEnd(Scene& scene, uint32_t number) {
                         opened.error().ToString());
     return false;
   }
-  const Result<RepairReport> report = repairer.Repair();
+  std::optional<Result<RepairReport>> ended;
+  repairer.StartRepair(ended);
+  run_until([&ended] { return ended.has_value(); });
+  if (!ended) {
+    scene.verdict.Wrong("the last repair does not end");
+    return false;
+  }
+  const Result<RepairReport>& report = *ended;
   if (report) return true;
   // The root may have been on another server than server 0, if that was full.
   const Code code = report.error().code;

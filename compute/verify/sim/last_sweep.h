@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "compute/verify/sim/client.h"
 
@@ -14,7 +15,8 @@ namespace gossamer::simulator {
 void SweepAtEnd(Scene& scene, uint32_t number);
 
 // Client `number` repairs the tree. Returns false if not all of the store is left, or can be made whole.
-// Findings go to the scene's verdict.
-bool RepairAtEnd(Scene& scene, uint32_t number);
+// Findings go to the scene's verdict. `run_until` has all clients go on meanwhile.
+bool RepairAtEnd(Scene& scene, uint32_t number,
+                 const std::function<void(const std::function<bool()>&)>& run_until);
 
 }  // namespace gossamer::simulator

@@ -140,9 +140,14 @@ void Recorder::Kill(uint32_t client) {
 
 void Recorder::MayLoseAll(uint32_t keys) {
   const int64_t now = Tick();
-  for (uint32_t key = 0; key < keys; ++key) {
+  const auto may_lose = [this, now](uint32_t key) {
     events_.push_back(
         {history::kAbsent, now, kNever, key, 0, OperationKind::kErase, Outcome::kUnknown});
+  };
+  for (uint32_t key = 0; key < keys; ++key) may_lose(key);
+  // Their blocks may be gone, though the leaf comes to lead there later.
+  for (const Lane& lane : lanes_) {
+    if (lane.is_busy && !lane.is_dead && IsChange(lane.event)) may_lose(lane.event.key);
   }
 }
 

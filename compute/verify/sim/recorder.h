@@ -54,7 +54,7 @@ class Recorder {
   std::optional<std::string> EndScan(uint32_t lane, history::Scan& scan);
   // The client's operations stay open for ever.
   void Kill(uint32_t client);
-  // From now on, each of so many keys may be lost, once.
+  // From now on, each of so many keys may be lost, once; and what the writes under way write, once more.
   void MayLoseAll(uint32_t keys);
   // A line of the trace that enters the hash.
   void Note(const std::string& text);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -62,8 +63,9 @@ class Run {
       if (DriveToEnd()) {
         Drain();
         server_blows_.CheckSuccessors();
+        const auto drive = [this](const std::function<bool()>& is_done) { RunUntil(is_done); };
         const bool is_whole = server_blows_.dead_servers() == 0 ||
-                              (plan_.repair_us != 0 && RepairAtEnd(scene_, next_client_++));
+                              (plan_.repair_us != 0 && RepairAtEnd(scene_, next_client_++, drive));
         if (is_whole) {
           result_.counts.swept_bytes = sweeper_.Overwrite();
           result_.counts.given_back_bytes = scene_.given_back_bytes;
@@ -277,7 +279,12 @@ class Run {
     if (plan_.network.faults.partition) until += kUntilEverybodyHasTriedAgain;
     // A memory server that has just stopped fences nobody until it goes on.
     if (plan_.stalls != 0) until += std::chrono::milliseconds(plan_.longest_stall_ms);
-    while (network_.Now() < until) {
+    RunUntil([&] { return network_.Now() >= until; });
+  }
+
+  // Until then, or until nothing is left that could happen.
+  void RunUntil(const std::function<bool()>& is_done) {
+    while (!is_done()) {
       Endpoint* endpoint = network_.RunUntilRunnable();
       if (endpoint != nullptr) {
         Step(*endpoint);
