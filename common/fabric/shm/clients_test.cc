@@ -37,11 +37,13 @@ class HandMadeClient {
     pollfd event{socket_.get(), 0, 0};
     return ::poll(&event, 1, within_ms) == 1 && (event.revents & POLLHUP) != 0;
   }
-  // Requests a queue pair.
-  void SayHello(uint64_t uuid) {
+  // Requests a queue pair, in place of those named.
+  void SayHello(uint64_t uuid, uint64_t old_queue_pair = 0, uint64_t other_queue_pair = 0) {
     Hello hello;
     hello.kind = HelloKind::kQueuePair;
     hello.client_uuid = uuid;
+    hello.old_queue_pair = old_queue_pair;
+    hello.other_queue_pair = other_queue_pair;
     EXPECT_EQ(SendMessage(socket_, std::as_bytes(std::span(&hello, 1)), {}, true), Transfer::kDone);
   }
   // Whether it was granted; `wait`: block for the answer.
@@ -52,15 +54,27 @@ class HandMadeClient {
         socket_, std::as_writable_bytes(std::span(&message, 1)), &bytes, &descriptors_, wait);
     if (transfer != Transfer::kDone || message.accepted != 1) return false;
     mapping_ = Mapping::OfFile(descriptors_.back()).value();
+    queue_pair_ = message.queue_pair;
     return true;
   }
+  uint64_t queue_pair() const { return queue_pair_; }
   // The page of its queue pair.
   QueuePairPage& page() { return *reinterpret_cast<QueuePairPage*>(mapping_.data()); }
+  // Stops in the middle of a WRITE of ones to the start of the region, before the first of them.
+  void StopInAWrite() {
+    page().busy = 1;
+    page().journal.payload.fill(std::byte{1});
+    page().journal.length = 64;
+    page().journal.valid = 1;
+  }
+  // As a network failure does. The client lives and may not notice.
+  void LoseConnection() { ASSERT_EQ(::shutdown(socket_.get(), SHUT_RDWR), 0); }
 
  private:
   UniqueFd socket_;
   std::vector<UniqueFd> descriptors_;
   Mapping mapping_;
+  uint64_t queue_pair_ = 0;
 };
 
 TEST_F(ShmFabric, AClientThatSpeaksNonsenseIsCutOff) {
@@ -178,6 +192,71 @@ TEST_F(ShmFabric, AFenceWaitsForVerbsUnderWayAndSoDoesWhoConnectsMeanwhile) {
   old.page().busy = 0;
   EXPECT_TRUE(anew.IsWelcome(true));
   EXPECT_EQ(handler_.gone, 1);
+}
+
+// Another client may take the lock under which the verbs were posted as soon as the server says that this one is gone.
+TEST_F(ShmFabric, AClientThatLosesItsConnectionIsNotGoneWhileItsVerbsAreUnderWay) {
+  for (const bool is_fenced : {false, true}) {
+    SCOPED_TRACE(is_fenced);
+    handler_.gone = 0;
+    const auto memory = StartMemory(SmallMemory(Path("loss.sock")));
+    HandMadeClient client(memory->address());
+    client.SayHello(5);
+    ASSERT_TRUE(client.IsWelcome(true));
+    client.StopInAWrite();
+
+    if (is_fenced) memory->Fence(5);
+    client.LoseConnection();
+    while (client.page().closed == 0) std::this_thread::yield();
+    HandMadeClient stranger(memory->address());
+    stranger.SayHello(6);
+    EXPECT_TRUE(stranger.IsWelcome(true)) << "others are served";
+    handler_.AwaitTicks(5);
+    EXPECT_EQ(handler_.gone, 0) << "while verbs may still land";
+    EXPECT_EQ(memory->region()[0], std::byte{0})
+        << "the client lives and finishes its WRITE itself";
+
+    client.page().journal.valid = 0;
+    client.page().busy = 0;
+    while (handler_.gone == 0) std::this_thread::yield();
+    EXPECT_EQ(memory->region()[0], std::byte{0});
+  }
+}
+
+// The thread that replaces them may be another than the one that is in the middle of verbs there.
+TEST_F(ShmFabric, WhoReplacesQueuePairsIsWelcomeWhenNoneOfTheirVerbsCanLand) {
+  for (const bool has_lost_them : {false, true}) {
+    SCOPED_TRACE(has_lost_them);
+    handler_.gone = 0;
+    const auto memory = StartMemory(SmallMemory(Path("replace.sock")));
+    HandMadeClient old(memory->address());
+    HandMadeClient other(memory->address());
+    for (HandMadeClient* const replaced : {&old, &other}) {
+      replaced->SayHello(5);
+      ASSERT_TRUE(replaced->IsWelcome(true));
+      replaced->StopInAWrite();
+    }
+    if (has_lost_them) {
+      old.LoseConnection();
+      other.LoseConnection();
+    }
+    {
+      HandMadeClient anew(memory->address());
+      anew.SayHello(5, old.queue_pair(), other.queue_pair());
+      for (HandMadeClient* const replaced : {&old, &other}) {
+        while (replaced->page().closed == 0) std::this_thread::yield();
+        handler_.AwaitTicks(5);
+        ASSERT_FALSE(anew.IsWelcome(false)) << "while verbs of the old queue pairs may land";
+        replaced->page().journal.valid = 0;
+        replaced->page().busy = 0;
+      }
+      EXPECT_TRUE(anew.IsWelcome(true));
+      EXPECT_EQ(memory->region()[0], std::byte{0});
+      handler_.AwaitTicks(5);
+      EXPECT_EQ(handler_.gone, 0) << "the new queue pair counts before the last old one ends";
+    }
+    while (handler_.gone == 0) std::this_thread::yield();
+  }
 }
 
 TEST_F(ShmFabric, StopDoesNotWaitForeverForAFencedClient) {

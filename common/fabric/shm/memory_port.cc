@@ -27,8 +27,8 @@ constexpr uint64_t ProcessTag(uint64_t id) { return id << 1 | 1; }
 
 constexpr int kMessagesPerTurn = 64;  // of one connection, before the next connection's turn
 constexpr size_t kMostNewcomers = 128;
-// How often to check whether a fenced client has left its verbs.
-constexpr std::chrono::milliseconds kFenceInterval{1};
+// How often to check whether the client of a closed queue pair has left its verbs.
+constexpr std::chrono::milliseconds kSettleInterval{1};
 
 }  // namespace
 
@@ -84,11 +84,11 @@ void ShmMemoryPort::Stop() {
     if (connection.is_queue_pair()) connection.page()->closed.store(1, std::memory_order_release);
   }
   for (auto& [id, connection] : connections_) Quiesce(connection);
-  for (auto& [uuid, fencing] : fencing_) {
-    for (Connection& connection : fencing.closing) Quiesce(connection);
+  for (auto& [uuid, closing] : closing_) {
+    for (Connection& connection : closing.unsettled) Quiesce(connection);
   }
   connections_.clear();
-  fencing_.clear();
+  closing_.clear();
   queue_pairs_.clear();
 }
 
@@ -98,26 +98,10 @@ void ShmMemoryPort::Wake() {
   if (::write(wake_event_.get(), &one, sizeof one) != sizeof one) std::abort();
 }
 
-bool ShmMemoryPort::HasSettled(Connection& connection) {
-  QueuePairPage& page = *connection.page();
-  page.closed.store(1, std::memory_order_release);
-  HeavyFenceOfAll();  // one of the two sees what the other stored
-  if (page.busy.load(std::memory_order_acquire) == 0) return true;
-  if (!ProcessEnded(connection.process) && !HungUp(connection.socket)) return false;
-  FinishWrite(page.journal, *memory_);
-  return true;
-}
-
-void ShmMemoryPort::Quiesce(Connection& connection) {
-  if (!connection.is_queue_pair()) return;
-  const auto deadline = Clock::now() + std::chrono::milliseconds(options_.connection_timeout_ms);
-  while (!HasSettled(connection) && Clock::now() < deadline) std::this_thread::yield();
-}
-
 int ShmMemoryPort::MillisecondsToNextTurn() const {
   const auto due = std::chrono::ceil<std::chrono::milliseconds>(next_tick_ - Clock::now());
   const auto wait = std::max(due, std::chrono::milliseconds(0));
-  return static_cast<int>((fencing_.empty() ? wait : std::min(wait, kFenceInterval)).count());
+  return static_cast<int>((closing_.empty() ? wait : std::min(wait, kSettleInterval)).count());
 }
 
 void ShmMemoryPort::Serve() {
@@ -143,7 +127,7 @@ void ShmMemoryPort::Serve() {
       if (tag == ProcessTag(id) || !Receive(id, found->second)) Destroy(id);
     }
     if (Clock::now() >= next_tick_) Tick();
-    if (!fencing_.empty()) EndFences();
+    if (!closing_.empty()) EndClosings();
   }
 }
 
@@ -154,66 +138,6 @@ void ShmMemoryPort::Tick() {
   shortage_.HoldSpare();
   DismissLateNewcomers(now);
   for (const uint64_t client_uuid : handler_->Tick(now)) BeginFence(client_uuid);
-}
-
-// Any thread may fence, even the control thread in the middle of a call.
-void ShmMemoryPort::Fence(uint64_t client_uuid) {
-  {
-    const std::lock_guard guard(fence_mutex_);
-    to_fence_.push_back(client_uuid);
-  }
-  if (wake_event_) Wake();
-}
-
-void ShmMemoryPort::BeginFences() {
-  uint64_t wakes;
-  // An empty read means no new wakes.
-  static_cast<void>(!::read(wake_event_.get(), &wakes, sizeof wakes));
-  std::vector<uint64_t> clients;
-  {
-    const std::lock_guard guard(fence_mutex_);
-    clients.swap(to_fence_);
-  }
-  for (const uint64_t client_uuid : clients) BeginFence(client_uuid);
-}
-
-void ShmMemoryPort::BeginFence(uint64_t client_uuid) {
-  if (!queue_pairs_.contains(client_uuid) || fencing_.contains(client_uuid)) return;
-  Fencing& fencing = fencing_[client_uuid];
-  for (auto next = connections_.begin(); next != connections_.end();) {
-    Connection& connection = next->second;
-    if (!connection.is_queue_pair() || connection.client_uuid != client_uuid) {
-      ++next;
-      continue;
-    }
-    connection.page()->closed.store(1);
-    // The client learns of the fence at once and gets no more answers. Its hang-up is still seen.
-    ::shutdown(connection.socket.get(), SHUT_WR);
-    Unwatch(connection.socket.get());
-    if (connection.process && !connection.in_process) Unwatch(connection.process.get());
-    fencing.closing.push_back(std::move(connection));
-    next = connections_.erase(next);
-  }
-}
-
-void ShmMemoryPort::EndFences() {
-  for (auto next = fencing_.begin(); next != fencing_.end();) {
-    const uint64_t client_uuid = next->first;
-    Fencing& fencing = next->second;
-    std::erase_if(fencing.closing, [this](Connection& closing) { return HasSettled(closing); });
-    if (!fencing.closing.empty()) {
-      ++next;
-      continue;
-    }
-    const auto waiting = std::move(fencing.waiting);
-    next = fencing_.erase(next);
-    queue_pairs_.erase(client_uuid);
-    handler_->ClientGone(client_uuid);
-    for (const auto& [id, hello] : waiting) {
-      const auto found = connections_.find(id);
-      if (found != connections_.end() && !Admit(id, found->second, hello)) Destroy(id);
-    }
-  }
 }
 
 void ShmMemoryPort::PauseAccepting() {
@@ -281,18 +205,11 @@ bool ShmMemoryPort::Receive(ConnectionId id, Connection& connection) {
       if (!Answer(connection, call, bytes)) return false;
     } else {
       Hello hello;
-      if (bytes < sizeof hello.magic || connection.awaits_fence) return false;
+      if (bytes < sizeof hello.magic || connection.waits) return false;
       std::memcpy(static_cast<void*>(&hello), &call, std::min(bytes, sizeof hello));
       // Tell a client of another version, whose hello may have another length.
       if (hello.magic != kMagic) return Admit(id, connection, hello);
       if (bytes != sizeof hello) return false;
-      const auto fencing = fencing_.find(hello.client_uuid);
-      if (fencing != fencing_.end() && hello.kind == HelloKind::kQueuePair) {
-        connection.awaits_fence = true;
-        newcomers_.Remove(id);
-        fencing->second.waiting.emplace_back(id, hello);
-        continue;
-      }
       if (!Admit(id, connection, hello)) return false;
     }
   }
@@ -332,6 +249,15 @@ Status ShmMemoryPort::MakeQueuePair(Connection& connection, const Hello& hello,
   return Ok();
 }
 
+bool ShmMemoryPort::MustWait(ConnectionId id, const Hello& hello) {
+  for (const ConnectionId old_id : {hello.old_queue_pair, hello.other_queue_pair}) {
+    const auto old = FindOld(id, hello.client_uuid, old_id);
+    // Another thread of the client may be in the middle of verbs there.
+    if (old != connections_.end() && !HasSettled(old->second)) SetAside(old);
+  }
+  return closing_.contains(hello.client_uuid);
+}
+
 bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& hello) {
   UniqueFd page_file;
   Status admitted = Ok();
@@ -342,14 +268,20 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
   } else if (hello.incarnation != 0 && hello.incarnation != incarnation_) {
     admitted = MakeError(Code::kNodeUnreachable, std::string(kStartedAnew));
   } else if (hello.kind == HelloKind::kQueuePair) {
+    connection.waits = MustWait(id, hello);
+    if (connection.waits) {
+      newcomers_.Remove(id);
+      closing_[hello.client_uuid].waiting.emplace_back(id, hello);
+      return true;
+    }
     admitted = MakeQueuePair(connection, hello, page_file);
   }
   if (admitted) {
     // The new queue pair already counts, so that replacing the last one causes no ClientGone.
-    DestroyOld(id, hello.client_uuid, hello.old_queue_pair);
-    DestroyOld(id, hello.client_uuid, hello.other_queue_pair);
+    for (const ConnectionId old_id : {hello.old_queue_pair, hello.other_queue_pair}) {
+      if (FindOld(id, hello.client_uuid, old_id) != connections_.end()) Destroy(old_id);
+    }
   }
-  connection.awaits_fence = false;
   if (connection.is_queue_pair()) newcomers_.Remove(id);
   Welcome welcome = admitted ? Welcome{} : Refusal(admitted.error());
   welcome.incarnation = incarnation_;
@@ -369,26 +301,12 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
          admitted.has_value();
 }
 
-void ShmMemoryPort::DestroyOld(ConnectionId by, uint64_t client_uuid, ConnectionId id) {
+ShmMemoryPort::Connections::iterator ShmMemoryPort::FindOld(ConnectionId by, uint64_t client_uuid,
+                                                            ConnectionId id) {
   const auto old = connections_.find(id);
   const bool is_old = old != connections_.end() && id != by && old->second.is_queue_pair() &&
                       old->second.client_uuid == client_uuid;
-  if (is_old) Destroy(id);
-}
-
-void ShmMemoryPort::Destroy(ConnectionId id) {
-  const auto found = connections_.find(id);
-  Connection connection = std::move(found->second);
-  connections_.erase(found);
-  newcomers_.Remove(id);
-  if (!connection.is_queue_pair()) return;
-  // The process is dead, or has closed the socket and performs nothing here any more.
-  connection.page()->closed.store(1);
-  FinishWrite(connection.page()->journal, *memory_);
-  const auto count = queue_pairs_.find(connection.client_uuid);
-  if (--count->second != 0) return;
-  queue_pairs_.erase(count);
-  handler_->ClientGone(connection.client_uuid);
+  return is_old ? old : connections_.end();
 }
 
 }  // namespace gossamer::shm

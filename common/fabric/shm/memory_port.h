@@ -1,15 +1,18 @@
 // The memory server's side of the shm fabric.
 //
 // One control thread waits in epoll for connections, calls, and the end of clients. Each connection
-// is a queue pair. It ends when its socket hangs up or its process ends. A pidfd reports the end of
-// the process, so a socket inherited by a child does not keep a dead client alive, and a stopped
-// process does not count as dead. The port then finishes the WRITE that the client died in, if any;
-// after the client's last queue pair it calls `ClientGone`.
+// is a queue pair. It ends when its socket hangs up, its process ends, its client replaces it, or its
+// client is fenced. A pidfd reports the end of the process, so a socket inherited by a child does not
+// keep a dead client alive, and a stopped process does not count as dead. If the process has ended, the
+// port finishes the WRITE that the client died in, if any. After the client's last queue pair it calls
+// `ClientGone`.
 //
-// A fenced client may be performing verbs, and may be stopped there for any time. Its queue pairs
-// are closed and set aside; the control thread checks them every turn and serves other clients
-// meanwhile. Until they settle, new connections in the fenced client's name wait for their welcome,
-// so that no queue pair belongs to two lives of a client.
+// The client of a queue pair that ends may live and be performing verbs, and may be stopped there for
+// any time: a hang-up alone says nothing about that. Such queue pairs are closed and set aside; the
+// control thread checks them every turn and serves other clients meanwhile. Until they settle, they
+// count as queue pairs of their client, and new connections in its name wait for their welcome. So none
+// of their verbs lands after `ClientGone` or after the welcome of the queue pair that replaces them, and
+// no queue pair belongs to two lives of a fenced client.
 //
 // A newcomer must say hello within the connection time-out. A queue pair may be idle for ever.
 //
@@ -57,11 +60,12 @@ class ShmMemoryPort final : public MemoryPort {
   // A socket, and after its hello the queue pair behind it.
   struct Connection {
     UniqueFd socket;
-    UniqueFd process;  // pidfd; empty if the kernel cannot name the peer
+    UniqueFd
+        process;  // pidfd; empty if the kernel cannot name the peer: then a hang-up counts as death
     Mapping page_mapping;
     uint64_t client_uuid = 0;
     bool in_process = false;
-    bool awaits_fence = false;  // said hello while its client was being fenced
+    bool waits = false;  // said hello while verbs of its client's closed queue pairs could land
 
     QueuePairPage* page() { return reinterpret_cast<QueuePairPage*>(page_mapping.data()); }
     bool is_queue_pair() const { return page_mapping.data() != nullptr; }
@@ -69,9 +73,13 @@ class ShmMemoryPort final : public MemoryPort {
   using ConnectionId = uint64_t;
   using Clock = Endpoint::Clock;
 
-  // A client being fenced: its closed queue pairs that may not have settled, and its connections that wait.
-  struct Fencing {
-    std::vector<Connection> closing;
+  using Connections = std::unordered_map<ConnectionId, Connection>;
+
+  // A client's closed queue pairs that may not have settled, and its connections that wait for them.
+  struct Closing {
+    std::vector<Connection> unsettled;
+    uint32_t queue_pairs = 0;  // settled or not
+    bool is_fence = false;     // these are all of the client's queue pairs
     std::vector<std::pair<ConnectionId, Hello>> waiting;
   };
 
@@ -95,16 +103,24 @@ class ShmMemoryPort final : public MemoryPort {
   // Answers what has arrived. Returns whether to keep the connection.
   bool Receive(ConnectionId id, Connection& connection);
   bool Answer(Connection& connection, const Call& call, size_t bytes);
+  // Answers the hello, or lets it wait. Returns whether to keep the connection.
   bool Admit(ConnectionId id, Connection& connection, const Hello& hello);
+  // Whether verbs may still land that must not land after a welcome. Closes the queue pairs that `hello` replaces.
+  bool MustWait(ConnectionId id, const Hello& hello);
   Status MakeQueuePair(Connection& connection, const Hello& hello, UniqueFd& page_file);
-  // Destroys queue pair `id` of `client_uuid` on request of connection `by`. Ignores an unknown id.
-  void DestroyOld(ConnectionId by, uint64_t client_uuid, ConnectionId id);
+  // Queue pair `id` of `client_uuid`, which connection `by` replaces. The end if there is none.
+  Connections::iterator FindOld(ConnectionId by, uint64_t client_uuid, ConnectionId id);
+  // Ends the connection. A queue pair that has not settled is set aside.
   void Destroy(ConnectionId id);
+  // Moves a queue pair to those that are closing. Returns the next connection.
+  Connections::iterator SetAside(Connections::iterator at);
+  // `queue_pairs` of the client have settled. Calls `ClientGone` after its last one.
+  void Settled(uint64_t client_uuid, uint32_t queue_pairs);
   void BeginFences();
   void BeginFence(uint64_t client_uuid);
-  // Ends the fences whose queue pairs have all settled.
-  void EndFences();
-  // Whether no verb of a closed queue pair can land any more. Finishes the WRITE of a dead client.
+  // Ends what waits for closed queue pairs that have all settled.
+  void EndClosings();
+  // Closes the queue pair. Returns whether none of its verbs can land any more. Finishes the WRITE of a dead client.
   bool HasSettled(Connection& connection);
   // Blocks until HasSettled.
   void Quiesce(Connection& connection);
@@ -123,10 +139,11 @@ class ShmMemoryPort final : public MemoryPort {
   std::vector<uint64_t> to_fence_;  // client uuids; guarded by fence_mutex_
 
   // Used by the control thread only.
-  std::unordered_map<ConnectionId, Connection> connections_;
+  Connections connections_;
   Newcomers newcomers_;
-  std::unordered_map<uint64_t, uint32_t> queue_pairs_;  // by client uuid
-  std::unordered_map<uint64_t, Fencing> fencing_;       // likewise
+  std::unordered_map<uint64_t, uint32_t>
+      queue_pairs_;  // by client uuid; includes those that are closing
+  std::unordered_map<uint64_t, Closing> closing_;  // likewise
   ConnectionId next_id_ = 1;
   Clock::time_point next_tick_{};
   bool accepts_ = true;

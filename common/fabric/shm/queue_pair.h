@@ -9,6 +9,7 @@
 // the WRITE, sets `valid`, applies it, and clears `valid`. If the client dies in between, it has posted
 // nothing later on this queue pair (an unlock, for one), so the server can apply the WRITE again.
 // Program order alone orders the steps: a killed thread has executed a prefix of its instructions.
+// The server must know that the process has ended: a client whose connection is lost may still be performing verbs.
 //
 // `busy` and `closed` are a Dekker pair. A client sets `busy` before it performs verbs, then
 // performs none if it finds `closed` set. A server sets `closed`, then waits until `busy` is clear.
