@@ -60,8 +60,7 @@ class ShmMemoryPort final : public MemoryPort {
   // A socket, and after its hello the queue pair behind it.
   struct Connection {
     UniqueFd socket;
-    UniqueFd
-        process;  // pidfd; empty if the kernel cannot name the peer: then a hang-up counts as death
+    UniqueFd process;  // pidfd; empty if the kernel cannot name the peer: a hang-up is its end then
     Mapping page_mapping;
     uint64_t client_uuid = 0;
     bool in_process = false;
@@ -141,8 +140,8 @@ class ShmMemoryPort final : public MemoryPort {
   // Used by the control thread only.
   Connections connections_;
   Newcomers newcomers_;
-  std::unordered_map<uint64_t, uint32_t>
-      queue_pairs_;  // by client uuid; includes those that are closing
+  // By client uuid; those that are closing count.
+  std::unordered_map<uint64_t, uint32_t> queue_pairs_;
   std::unordered_map<uint64_t, Closing> closing_;  // likewise
   ConnectionId next_id_ = 1;
   Clock::time_point next_tick_{};

@@ -199,6 +199,13 @@ void Repaired(Random& random, Plan& plan) {
   plan.repair_us = OneOf(random, {200u, 2000u, 20'000u});
   plan.network.observes_death = microseconds(100);
   Weigh(plan, {20, 4, 12, 30, 8, 16});
+  // Internal nodes on all servers, because no server has memory for long.
+  if (plan.faults.has(Fault::kExhaust) && Chance(random, 50)) {
+    SetFillers(plan.work, Between(random, 2, 12), Between(random, 200, 500));
+    plan.work.scan_keys = plan.work.keys();
+    plan.work.long_percent = 0;
+    plan.chunks = Between(random, 1, 3);
+  }
 }
 
 void LowRoot(Random& random, Plan& plan) {
