@@ -151,6 +151,8 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
       if (held_) {
         BOOST_OUTCOME_CO_TRYV(co_await Release());
       }
+      // Where this session cannot register anew, other memory will do.
+      if (!may_write) op_->needs_other_memory = true;
       co_return links.OfThePast(*op_, may_write ? server() : alongside->server());
     }
     const bool takes = !held_;

@@ -60,7 +60,10 @@ Task<Status> UnseenNodes::WriteRest(Op& op) {
       const Status replaced = co_await links.Replace(op, batch->server());
       op.needs_other_memory = op.needs_other_memory || !replaced;
       if (!replaced) co_return replaced;
-      if (!links.MayUse(op, batch->server())) co_return links.OfThePast(op, batch->server());
+      if (!links.MayUse(op, batch->server())) {
+        op.needs_other_memory = true;  // likewise if this session cannot register anew
+        co_return links.OfThePast(op, batch->server());
+      }
     }
   }
 }

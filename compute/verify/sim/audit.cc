@@ -37,6 +37,20 @@ Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
 
 }  // namespace
 
+void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene) {
+  if (!scene.plan.network.faults.partition) return;
+  for (const auto& client : clients) {
+    if (client == nullptr) continue;
+    const std::string name = fmt::format("at the end, client {}", client->number());
+    const size_t turns = client->CountTurns();
+    if (turns != 0)
+      scene.verdict.Wrong(name + " has " + HumanQuantity(turns, "turn") + " at locks");
+    const uint64_t lost = scene.verdict.lost();
+    client->PutByEachSession();
+    if (scene.verdict.lost() != lost) scene.verdict.Wrong(name + " cannot write");
+  }
+}
+
 void Audit(Scene& scene, uint32_t number, RunCounts& counts) {
   const Status looked = LookAround(scene, number, counts);
   if (!looked) scene.verdict.Wrong("the last check fails: " + looked.error().ToString());

@@ -1,11 +1,16 @@
 // The end of a run: whatever the clients did, the store they leave behind must be valid.
 #pragma once
 
+#include <memory>
+#include <span>
+
 #include "compute/verify/sim/client.h"
 #include "compute/verify/sim/run.h"
 
 namespace gossamer::simulator {
 
+// Live clients that were out of reach must be able to write again at once, and no operation may wait for a lock.
+void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene);
 // Client `number`, which belongs to the audit, reads every key into the history and walks the tree.
 // Then the history is checked. Findings go to the scene's verdict.
 // Requires: all other clients are idle, the leases of the dead have ended, and faults are off.

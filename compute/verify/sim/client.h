@@ -140,7 +140,6 @@ class SimulatedClient {
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
   uint32_t NumberOf(const OpenSession& session) const;
   Task<Result<RepairReport>> Repair();
-  void NoteRepair(const RepairReport& report);
 
   Scene& scene_;
   const uint32_t number_;

@@ -66,14 +66,12 @@ Task<Result<RepairReport>> SimulatedClient::Repair() {
   options.lost = scene_.lost;
   Result<RepairReport> report =
       co_await store_->RepairOver(repairs_->tree().scheduler(), std::move(options));
-  if (report) NoteRepair(report.value());
-  co_return report;
-}
-
-void SimulatedClient::NoteRepair(const RepairReport& report) {
-  scene_.replaced_nodes += report.lost_leaves + report.lost_internal_nodes;
+  if (!report) co_return report;
+  const RepairReport& done = report.value();
+  scene_.replaced_nodes += done.lost_leaves + done.lost_internal_nodes;
   scene_.recorder.Note(fmt::format("client {} has repaired the tree: {} leaves, {} other nodes",
-                                   number_, report.lost_leaves, report.lost_internal_nodes));
+                                   number_, done.lost_leaves, done.lost_internal_nodes));
+  co_return report;
 }
 
 }  // namespace gossamer::simulator

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/embedded_memory.h"
-#include "common/text/human.h"
 #include "compute/verify/sim/audit.h"
 #include "compute/verify/sim/blow_schedule.h"
 #include "compute/verify/sim/client.h"
@@ -69,7 +68,7 @@ class Run {
         if (is_whole) {
           result_.counts.swept_bytes = sweeper_.Overwrite();
           result_.counts.given_back_bytes = scene_.given_back_bytes;
-          CheckWhoStayed();
+          CheckWhoStayed(clients_, scene_);
           Audit(scene_, next_client_++, result_.counts);
           if (verdict_.problems().empty()) CloseAndSweep();
         } else {
@@ -303,21 +302,6 @@ class Run {
     }
     Drain();
     SweepAtEnd(scene_, next_client_++);
-  }
-
-  // Live clients that were out of reach must be able to write again at once, and no operation may
-  // wait for a lock.
-  void CheckWhoStayed() {
-    if (!plan_.network.faults.partition) return;
-    for (const auto& client : clients_) {
-      if (client == nullptr) continue;
-      const std::string name = fmt::format("at the end, client {}", client->number());
-      const size_t turns = client->CountTurns();
-      if (turns != 0) verdict_.Wrong(name + " has " + HumanQuantity(turns, "turn") + " at locks");
-      const uint64_t lost = verdict_.lost();
-      client->PutByEachSession();
-      if (verdict_.lost() != lost) verdict_.Wrong(name + " cannot write");
-    }
   }
 
   void Step(Endpoint& endpoint) {
