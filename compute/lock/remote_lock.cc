@@ -151,13 +151,11 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
       if (held_) {
         BOOST_OUTCOME_CO_TRYV(co_await Release());
       }
-      // Where this session cannot register anew, other memory will do.
-      if (!may_write) op_->needs_other_memory = true;
+      if (!may_write) op_->needs_other_memory = true;  // if it cannot register there anew
       co_return links.OfThePast(*op_, may_write ? server() : alongside->server());
     }
     const bool takes = !held_;
-    const Scheduler::Clock::time_point start =
-        tries_ != 0 ? links.scheduler().Now() : Scheduler::Clock::time_point();
+    const auto start = tries_ != 0 ? links.scheduler().Now() : Scheduler::Clock::time_point();
     InlineBatch<kMaxReads + 1> batch(server());
     if (takes && !rules::ReadsWithTry(tries_)) reads = {};
     Taking taking{};
