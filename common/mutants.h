@@ -87,7 +87,6 @@ enum class Mutant : uint8_t {
   kP1,       // what replaces a lost node ends where its parent does
   kP2,       // a repair leaves the siblings of nodes that lead to lost ones
   kP3,       // a repair replaces what another one has mended meanwhile
-  kP4,       // a repair begins while others go by what they read before
 };
 
 struct MutantName {
@@ -157,7 +156,6 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kP1, "P1"},
     MutantName{Mutant::kP2, "P2"},
     MutantName{Mutant::kP3, "P3"},
-    MutantName{Mutant::kP4, "P4"},
 };
 
 #ifdef GOSSAMER_MUTANTS

@@ -244,7 +244,5 @@ inline bool EndsAtNextDownlink() { return !IsBroken(Mutant::kP1); }
 inline bool MendsSiblings() { return !IsBroken(Mutant::kP2); }
 // P3: behind the lock, what another repair has mended is left alone.
 inline bool StillNamesLost(bool is_same) { return is_same || IsBroken(Mutant::kP3); }
-// P4: a repair begins once nobody goes by what it read before.
-inline bool AwaitsEpochBeforeRepair() { return !IsBroken(Mutant::kP4); }
 
 }  // namespace gossamer::rules

@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "compute/rules/rules.h"
 #include "compute/store/open_store.h"
 #include "compute/store/sweeper.h"
 
@@ -63,16 +62,14 @@ Task<Result<RepairReport>> OpenStore::RepairOver(Scheduler& scheduler,
   Sweeper epochs(
       *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
   // Until then a cache may lead to nodes that only lost ones name (rule P4).
-  if (rules::AwaitsEpochBeforeRepair()) {
-    const Status passed = co_await epochs.PassEpoch();
-    if (!passed) {
-      co_return MakeError(passed.error().code, "nothing was repaired: " + passed.error().message);
-    }
+  Status passed = co_await epochs.PassEpoch();
+  if (!passed) {
+    co_return MakeError(passed.error().code, "nothing was repaired: " + passed.error().message);
   }
   Result<RepairReport> report = co_await tree.RepairLosses(std::move(options));
   if (!report || report.value().was_stopped) co_return report;
   // Until then one leads to lost nodes.
-  const Status passed = co_await epochs.PassEpoch();
+  passed = co_await epochs.PassEpoch();
   if (passed) co_return report;
   co_return MakeError(passed.error().code,
                       "the tree is repaired, but others may still go by what they knew before: " +
