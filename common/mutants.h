@@ -86,7 +86,6 @@ enum class Mutant : uint8_t {
   kS2,       // a sweep gives memory back without an epoch behind its walk of the tree
   kP1,       // what replaces a lost node ends where its parent does
   kP2,       // a repair leaves the siblings of nodes that lead to lost ones
-  kP3,       // a repair replaces what another one has mended meanwhile
 };
 
 struct MutantName {
@@ -155,7 +154,6 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kS2, "S2"},
     MutantName{Mutant::kP1, "P1"},
     MutantName{Mutant::kP2, "P2"},
-    MutantName{Mutant::kP3, "P3"},
 };
 
 #ifdef GOSSAMER_MUTANTS

@@ -242,7 +242,5 @@ inline bool AwaitsEpochBehindTree() { return !IsBroken(Mutant::kS2); }
 inline bool EndsAtNextDownlink() { return !IsBroken(Mutant::kP1); }
 // P2: the left neighbour of a lost node leads to what replaced that.
 inline bool MendsSiblings() { return !IsBroken(Mutant::kP2); }
-// P3: behind the lock, what another repair has mended is left alone.
-inline bool StillNamesLost(bool is_same) { return is_same || IsBroken(Mutant::kP3); }
 
 }  // namespace gossamer::rules

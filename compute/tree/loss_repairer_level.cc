@@ -116,7 +116,7 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
     const std::optional<LeafView> leaf =
         LeafView::Parse(ImageIn(buffers), place.node, context_.geometry(), place.low);
     const bool is_it = leaf && !leaf->frozen() && leaf->high() == ends.high &&
-                       rules::StillNamesLost(leaf->trailer().sibling() == ends.sibling);
+                       leaf->trailer().sibling() == ends.sibling;
     if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
     const Result<RemotePtr> first = co_await replacement();
     if (!first) co_return co_await ReleaseAfter(lock, first.error());
@@ -131,8 +131,7 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
   } else {
     std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
     const bool is_it = node && !node->frozen && node->high == ends.high &&
-                       rules::StillNamesLost(node->sibling == ends.sibling) &&
-                       node->low() == place.low.view();
+                       node->sibling == ends.sibling && node->low() == place.low.view();
     if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
     const Result<RemotePtr> first = co_await replacement();
     if (!first) co_return co_await ReleaseAfter(lock, first.error());
