@@ -111,7 +111,7 @@ class ShmMemoryPort final : public MemoryPort {
   Connections::iterator FindOld(ConnectionId by, uint64_t client_uuid, ConnectionId id);
   // Ends the connection. A queue pair that has not settled is set aside.
   void Destroy(ConnectionId id);
-  // Moves a queue pair to those that are closing. Returns the next connection.
+  // Closes a queue pair and keeps it in closing_ until it settles. Returns the next connection.
   Connections::iterator SetAside(Connections::iterator at);
   // `queue_pairs` of the client have settled. Calls `ClientGone` after its last one.
   void Settled(uint64_t client_uuid, uint32_t queue_pairs);
@@ -140,7 +140,7 @@ class ShmMemoryPort final : public MemoryPort {
   // Used by the control thread only.
   Connections connections_;
   Newcomers newcomers_;
-  // By client uuid; those that are closing count.
+  // How many queue pairs each client has, by its uuid. Those in closing_ count.
   std::unordered_map<uint64_t, uint32_t> queue_pairs_;
   std::unordered_map<uint64_t, Closing> closing_;  // likewise
   ConnectionId next_id_ = 1;
