@@ -46,8 +46,16 @@ int SortByHighBits(std::vector<WriteBatch::Place>& places, std::vector<WriteBatc
 
 }  // namespace
 
+void WriteBatch::Order::Reserve(size_t count) {
+  if (count <= places.capacity()) return;
+  count = std::bit_ceil(std::max(count, kMaxRanked));
+  places.reserve(count);
+  scratch.reserve(count);
+}
+
 void WriteBatch::Sort(Order& order) {
   if (FindUnsorted() == pairs_.size()) return;
+  order.Reserve(pairs_.size());
   std::vector<Place>& places = order.places;
   const size_t common = CommonBytesOfAll(pairs_, [](const KeyValueView& pair) { return pair.key; });
   if (SortByRank(common, places)) return;

@@ -45,6 +45,9 @@ class WriteBatch {
   struct Order {
     std::vector<Place> places;
     std::vector<Place> scratch;
+
+    // Both at once, though few batches need `scratch`: later ones as large then allocate nothing, whatever their keys are.
+    void Reserve(size_t count);
   };
   // Sorts by key. `order` outlives the batch.
   void Sort(Order& order);

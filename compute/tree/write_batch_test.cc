@@ -70,5 +70,18 @@ TEST(WriteBatchTest, SortsKeysThatDifferBehindTheirPrefix) {
   });
 }
 
+// Keys that differ are sorted another way than some that are equal. Whatever came first, a batch as large allocates nothing.
+TEST(WriteBatchTest, KeysOfAnotherKindNeedNoMoreMemory) {
+  WriteBatch::Order order;
+  std::vector<KeyValueView> pairs{{"c", {}}, {"b", {}}, {"a", {}}};
+  WriteBatch(WriteMode::kPut, pairs, {}).Sort(order);
+  const WriteBatch::Place* const scratch = order.scratch.data();
+  ASSERT_NE(scratch, nullptr);
+  pairs[1] = {"a", {}};
+  WriteBatch(WriteMode::kPut, pairs, {}).Sort(order);
+  EXPECT_EQ(order.scratch.size(), pairs.size()) << "another way";
+  EXPECT_EQ(order.scratch.data(), scratch);
+}
+
 }  // namespace
 }  // namespace gossamer
