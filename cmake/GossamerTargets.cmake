@@ -157,13 +157,15 @@ function(gossamer_python_test name file seconds)
   set_tests_properties(${name} PROPERTIES LABELS "integration;${ARGN}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
 endfunction()
 
-# gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS] [OPTIMIZED]): a GoogleTest program, run by ctest as
-# one test. OPTIMIZED: its own sources take the time, so they are compiled as the libraries are.
+# gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS] [OPTIMIZED] [NO_ASAN_CASES ...] [NO_TSAN_CASES ...]):
+# a GoogleTest program, run by ctest as one test. OPTIMIZED: its own sources take the time, so they are compiled as the libraries
+# are. NO_ASAN_CASES, NO_TSAN_CASES: its cases, by GoogleTest's patterns, that the build with that sanitizer does without
+# (docs/testing.md).
 function(gossamer_test name)
   if(NOT GOSSAMER_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS;NO_ASAN_CASES;NO_TSAN_CASES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   if(NOT ARG_OPTIMIZED)
@@ -174,7 +176,17 @@ function(gossamer_test name)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)  # for clang-tidy, which checks it there
     return()
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  set(cases "")
+  if(GOSSAMER_LABEL_NOT_HERE STREQUAL "no_asan")
+    set(cases "${ARG_NO_ASAN_CASES}")
+  elseif(GOSSAMER_LABEL_NOT_HERE STREQUAL "no_tsan")
+    set(cases "${ARG_NO_TSAN_CASES}")
+  endif()
+  list(JOIN cases ":" cases)
+  if(cases)
+    string(PREPEND cases "--gtest_filter=-")
+  endif()
+  add_test(NAME ${name} COMMAND ${name} ${cases})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)  # against tests that hang, not against slow machines
   endif()

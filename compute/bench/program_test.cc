@@ -301,7 +301,7 @@ TEST(BenchProgramTest, HelpShowsNumbersAsPeopleWriteThem) {
 }
 
 TEST(BenchProgramTest, FullMemoryIsCounted) {
-  const Outcome outcome = RunBench({"--local=16MiB", "--phase=load", "--records=1000000"});
+  const Outcome outcome = RunBench({"--local=8MiB", "--phase=load", "--records=400000"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("Exhausted"));
   EXPECT_THAT(outcome.output, ::testing::Not(HasSubstr("Corruption")));
