@@ -49,8 +49,9 @@ Result<Arrival> ArrivalOf(const SizeOptions& options) {
 
 Status CheckDescription(const SizeOptions& options) {
   if (options.records == 0) {
-    return Bad("--records=N is missing: how many records the store is to hold; or give --keys=FILE, "
-                "which has them");
+    return Bad(
+        "--records=N is missing: how many records the store is to hold; or give --keys=FILE, "
+        "which has them");
   }
   if (!options.key_bytes) {
     return Bad(
