@@ -157,9 +157,10 @@ function(gossamer_python_test name file seconds)
   set_tests_properties(${name} PROPERTIES LABELS "integration;${ARGN}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
 endfunction()
 
-# gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS] [OPTIMIZED] [NO_ASAN_CASES ...] [NO_TSAN_CASES ...]):
-# a GoogleTest program, run by ctest as one test. OPTIMIZED: its own sources take the time, so they are compiled as the libraries
-# are. NO_ASAN_CASES, NO_TSAN_CASES: its cases, by GoogleTest's patterns, that the build with that sanitizer does without
+# gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS] [OPTIMIZED]
+#               [NO_ASAN_CASES ...] [NO_TSAN_CASES ...]): a GoogleTest program, run by ctest as one test.
+# OPTIMIZED: its own sources take the time, so they are compiled as the libraries are. NO_ASAN_CASES,
+# NO_TSAN_CASES: its cases, by GoogleTest's patterns, that the build with that sanitizer does without
 # (docs/testing.md).
 function(gossamer_test name)
   if(NOT GOSSAMER_TESTS)
@@ -176,13 +177,8 @@ function(gossamer_test name)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)  # for clang-tidy, which checks it there
     return()
   endif()
-  set(cases "")
-  if(GOSSAMER_LABEL_NOT_HERE STREQUAL "no_asan")
-    set(cases "${ARG_NO_ASAN_CASES}")
-  elseif(GOSSAMER_LABEL_NOT_HERE STREQUAL "no_tsan")
-    set(cases "${ARG_NO_TSAN_CASES}")
-  endif()
-  list(JOIN cases ":" cases)
+  string(TOUPPER "${GOSSAMER_LABEL_NOT_HERE}" not_here)
+  list(JOIN ARG_${not_here}_CASES ":" cases)
   if(cases)
     string(PREPEND cases "--gtest_filter=-")
   endif()

@@ -46,7 +46,7 @@ class WriteBatch {
     std::vector<Place> places;
     std::vector<Place> scratch;
 
-    // Both at once, though few batches need `scratch`: later ones as large then allocate nothing, whatever their keys are.
+    // Of both, so that later batches as large allocate nothing, whatever their keys are.
     void Reserve(size_t count);
   };
   // Sorts by key. `order` outlives the batch.

@@ -70,7 +70,8 @@ TEST(WriteBatchTest, SortsKeysThatDifferBehindTheirPrefix) {
   });
 }
 
-// Keys that differ are sorted another way than some that are equal. Whatever came first, a batch as large allocates nothing.
+// Keys that differ are sorted another way than some that are equal. Whatever came first, a batch as
+// large allocates nothing.
 TEST(WriteBatchTest, KeysOfAnotherKindNeedNoMoreMemory) {
   WriteBatch::Order order;
   std::vector<KeyValueView> pairs{{"c", {}}, {"b", {}}, {"a", {}}};
