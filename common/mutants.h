@@ -32,13 +32,12 @@ enum class Mutant : uint8_t {
   kR1Grant,       // a memory server hands memory out again under the generation of its last use
   kR2,            // units of different node versions are used together
   kR3Trailer,     // a hop for a key takes the trailer alone
-  kR3Kept,  // a repair links what group and trailer of any version name, and does not check it under the lock
-  kR4,       // a READ posted with a CAS that failed is used
-  kR4Batch,  // a plain write, alone or in a batch, goes on although its lock was refused
-  kR5,       // a leaf that fails its checks under its lock once is taken for damaged
-  kR6,       // a scan returns a key that it saw twice
-  kR7,       // the root word is changed by a WRITE
-  kR8,       // a frozen node is read by an operation that did not come over its left neighbour
+  kR4,            // a READ posted with a CAS that failed is used
+  kR4Batch,       // a plain write, alone or in a batch, goes on although its lock was refused
+  kR5,            // a leaf that fails its checks under its lock once is taken for damaged
+  kR6,            // a scan returns a key that it saw twice
+  kR7,            // the root word is changed by a WRITE
+  kR8,            // a frozen node is read by an operation that did not come over its left neighbour
   kR9,       // an operation goes on with pointers that it looked up under an earlier lease, or none
   kR9Cache,  // what was cached under an earlier lease is still used
   // Writing
@@ -50,6 +49,7 @@ enum class Mutant : uint8_t {
   kW2Mtu,       // a memory server is used though a node exceeds one packet there
   kW3,          // a combined operation moves a key to another unit
   kW4,          // a downlink to a frozen node is made
+  kW4Child,     // a downlink is made to a child that is not there
   kW4Root,      // a root is raised over a child that is not there
   kW5,          // the turn at a leaf that was split is kept while the parent's is waited for
   kW8,          // a group's new keys are merged behind those of the leaf
@@ -82,6 +82,7 @@ enum class Mutant : uint8_t {
   kM2,       // memory whose generations are used up is used for nodes again without an epoch
   kM3,       // an epoch is acknowledged while earlier operations go on
   kG1,       // memory is given up that its owner has been granted again since it was offered
+  kG2,       // an epoch is acknowledged while memory is still to be given back
   kG3,       // a farewell is said by a client that has left memory behind
   kS2,       // a sweep gives memory back without an epoch behind its walk of the tree
   kP1,       // what replaces a lost node ends where its parent does
@@ -104,7 +105,6 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kR1Grant, "R1-grant"},
     MutantName{Mutant::kR2, "R2"},
     MutantName{Mutant::kR3Trailer, "R3-trailer"},
-    MutantName{Mutant::kR3Kept, "R3-kept"},
     MutantName{Mutant::kR4, "R4"},
     MutantName{Mutant::kR4Batch, "R4-batch"},
     MutantName{Mutant::kR5, "R5"},
@@ -121,6 +121,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW2Mtu, "W2-mtu"},
     MutantName{Mutant::kW3, "W3"},
     MutantName{Mutant::kW4, "W4"},
+    MutantName{Mutant::kW4Child, "W4-child"},
     MutantName{Mutant::kW4Root, "W4-root"},
     MutantName{Mutant::kW5, "W5"},
     MutantName{Mutant::kW8, "W8"},
@@ -150,6 +151,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kM2, "M2"},
     MutantName{Mutant::kM3, "M3"},
     MutantName{Mutant::kG1, "G1"},
+    MutantName{Mutant::kG2, "G2"},
     MutantName{Mutant::kG3, "G3"},
     MutantName{Mutant::kS2, "S2"},
     MutantName{Mutant::kP1, "P1"},

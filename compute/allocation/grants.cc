@@ -21,8 +21,10 @@ constexpr std::chrono::milliseconds kRefillBound{200};
 bool AreNearlyFull(const control::Usage& total, FillAlarm& alarm) {
   const uint32_t percent = alarm.Update(total.heap_bytes - total.free_bytes, total.heap_bytes);
   if (percent == 0) return false;
-  LOG(WARNING) << percent << " % of the memory servers' " << (total.heap_bytes >> 20)
-               << " MiB is handed out: " << kFullRemedy;
+  const bool is_small = total.heap_bytes >> 20 == 0;
+  LOG(WARNING) << percent << " % of the memory servers' "
+               << (total.heap_bytes >> (is_small ? 10 : 20)) << (is_small ? " KiB" : " MiB")
+               << " is handed out: " << kFullRemedy;
   return true;
 }
 

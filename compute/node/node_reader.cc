@@ -4,7 +4,6 @@
 #include <span>
 
 #include "compute/lock/take_lock.h"
-#include "compute/rules/rules.h"
 
 namespace gossamer {
 
@@ -67,14 +66,9 @@ Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr poin
   if (!buffer) co_return buffer.error();
   LeafEnd end;
   const auto find_end = [&](std::span<const std::byte> image) {
-    const LeafGeometry& geometry = store_.geometry;
-    if (!rules::MayKeep(image, pointer, geometry, low)) return false;
-    const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0, low);
-    const auto trailer =
-        rules::ParseTrailer(image.subspan(geometry.trailer_offset()), pointer, geometry);
-    if (!group || !trailer || !rules::MayKeepEnd(*group, *trailer)) return false;
-    end = {group->high(), trailer->sibling()};
-    return true;
+    const std::optional<LeafView> leaf = LeafView::Parse(image, pointer, store_.geometry, low);
+    if (leaf) end = {leaf->high(), leaf->trailer().sibling()};
+    return leaf.has_value();
   };
   BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), find_end));
   co_return end;

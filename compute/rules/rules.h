@@ -91,20 +91,8 @@ inline bool OfOneVersion(const GroupView& home, const GroupView& overflow) {
 inline bool OfOneVersion(const GroupView& home, const TrailerView& trailer) {
   return home.version() == trailer.version() || IsBroken(Mutant::kR3Trailer);
 }
-// R3: what is kept of a leaf comes from a leaf of which all units agree.
-inline bool MayKeep(std::span<const std::byte> image, RemotePtr leaf, const LeafGeometry& geometry,
-                    KeyView low) {
-  return IsBroken(Mutant::kR3Kept) || LeafView::Parse(image, leaf, geometry, low).has_value();
-}
-
-// R3: the same of group and trailer, which tell where the leaf ends.
-inline bool MayKeepEnd(const GroupView& group, const TrailerView& trailer) {
-  return group.version() == trailer.version() || IsBroken(Mutant::kR3Kept);
-}
-
-// W4: a downlink is made only if, under the parent's lock, the child is there. Beside R3, so that its mutant shows: with
-// this check a downlink from a leaf that was not whole does no harm.
-inline bool IsChildThere(bool child_matches) { return child_matches || IsBroken(Mutant::kR3Kept); }
+// W4: a downlink is made only if, under the parent's lock, the child is there.
+inline bool IsChildThere(bool child_matches) { return child_matches || IsBroken(Mutant::kW4Child); }
 
 // W4: a node that is frozen gets no downlink: it vanishes soon.
 inline bool MayLink(bool is_frozen) { return !is_frozen || IsBroken(Mutant::kW4); }
@@ -226,6 +214,9 @@ inline bool ForgetsUndone() { return !IsBroken(Mutant::kM1Twice); }
 inline bool HaveEnded(bool earlier_have_ended) {
   return earlier_have_ended || IsBroken(Mutant::kM3);
 }
+
+// G2: an epoch is acknowledged only once all that was removed before has been given back.
+inline bool GivesBackFirst() { return !IsBroken(Mutant::kG2); }
 
 // G3: a farewell is said only by a compute server that has given back all memory that is not in
 // the tree.

@@ -198,7 +198,7 @@ TEST_F(BookmarkTest, ALostBookmarkBeginsAnew) {
 // Other keys come and go while two compute servers read page after page, in turn.
 TEST_F(BookmarkTest, NoKeyIsLeftOutBesideSplitsAndMerges) {
   uint64_t restarts = 0;
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 2 * kKinds; ++round) {
     const int kind = round % kKinds;
     SCOPED_TRACE(fmt::format("round {}, keys of kind {}", round, kind));
     model_.clear();

@@ -64,7 +64,7 @@ Task<void> EpochAcknowledger::GiveBackOverdue(Scheduler& scheduler, ServerId ser
 }
 
 Task<void> EpochAcknowledger::GiveBack(Scheduler& scheduler) {
-  co_await store_.allocator.GiveBackReturns(scheduler);
+  if (rules::GivesBackFirst()) co_await store_.allocator.GiveBackReturns(scheduler);
   has_given_back_ = true;
 }
 

@@ -37,10 +37,11 @@ std::vector<Change> FindChanges(std::span<const Event> events) {
   }
   std::sort(by_start.begin(), by_start.end(),
             [](const Event* a, const Event* b) { return a->start < b->start; });
-  // first_end[i]: the earliest end among the changes from i on.
+  // first_end[i]: the earliest end among the changes from i on that have certainly happened.
   std::vector<int64_t> first_end(by_start.size() + 1, kNever);
   for (size_t i = by_start.size(); i-- > 0;) {
-    first_end[i] = std::min(first_end[i + 1], by_start[i]->end);
+    const bool has_happened = by_start[i]->outcome != Outcome::kUnknown;
+    first_end[i] = std::min(first_end[i + 1], has_happened ? by_start[i]->end : kNever);
   }
   std::vector<Change> changes = {{nullptr, kBeforeAll, first_end[0], kAbsent}};
   for (const Event* event : by_start) {

@@ -167,6 +167,17 @@ TEST(HistoryTest, AcceptsAWriteThatMayHaveHappenedOnceOrNever) {
   ExpectBad({Get(2, 1, 2), unknown}, "before it was written");
 }
 
+TEST(HistoryTest, AWriteOfUnknownOutcomeThatHasAnEndHasHappenedByThenOrNever) {
+  const Event lost = Make(OperationKind::kErase, kAbsent, 3, 6, Outcome::kUnknown);
+  ExpectGood({Put(1, 1, 2), lost, Get(1, 100, 101)});
+  ExpectGood({Put(1, 1, 2), lost, Get(1, 4, 5), Get(kAbsent, 100, 101)});
+  ExpectGood({Put(1, 1, 2), lost, Put(2, 5, 8), Get(2, 100, 101)});
+  ExpectGood({Put(1, 1, 2), lost, Put(2, 4, 5), Get(kAbsent, 100, 101)});
+  ExpectNotLinearizable({Put(1, 1, 2), lost, Get(1, 7, 8), Get(kAbsent, 100, 101)});
+  ExpectNotLinearizable({Put(1, 1, 2), lost, Get(kAbsent, 4, 5), Put(2, 6, 7), Get(kAbsent, 8, 9)});
+  ExpectBad({Put(1, 1, 2), lost, Put(2, 7, 8), Get(kAbsent, 100, 101)}, "there all the time");
+}
+
 TEST(HistoryTest, TakesAModifyForOneStep) {
   ExpectGood({Modify(kAbsent, 1, 1, 2), Modify(1, 2, 3, 4), Modify(2, 2, 5, 6), Get(2, 7, 8),
               Modify(2, kAbsent, 9, 10), Modify(kAbsent, kAbsent, 11, 12), Get(kAbsent, 13, 14)});
@@ -448,7 +459,7 @@ TEST(HistoryTest, AgreesWithAllOrdersTriedOneByOne) {
       }
       if (!is_read && event.outcome == Outcome::kDone && random.Below(4) == 0) {
         event.outcome = Outcome::kUnknown;
-        event.end = kNever;
+        if (random.Below(2) == 0) event.end = kNever;
       }
       events.push_back(event);
     }

@@ -15,7 +15,8 @@
 //   - Writes of unknown outcome are alike if they are of one kind and nobody reads their values. What one of them explains,
 //     another one that is open explains as well. So of those that are open, only the first is tried. (No modifies are alike:
 //     each fits one value.)
-// So a run may have any number of unknown writes, which stay open to the end.
+// So a run may have any number of unknown writes that stay open to the end. One that has an end is open until then: it has taken
+// effect by that time, or never does.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -138,7 +139,7 @@ std::vector<Moment> InOrder(std::span<const Event> events) {
   std::vector<Moment> moments;
   for (const Event& event : events) {
     moments.push_back({event.start, false, &event});
-    if (event.outcome != Outcome::kUnknown) moments.push_back({event.end, true, &event});
+    if (event.end != kNever) moments.push_back({event.end, true, &event});
   }
   // At equal times calls come first, so that the two operations overlap.
   std::sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
@@ -246,7 +247,8 @@ class Checker {
     if (!IsChange(*event)) open_.idle = open_.idle.Or(Set::Of(slot));
     if (event->outcome != Outcome::kUnknown) return;
     open_.unknown = open_.unknown.Or(Set::Of(slot));
-    if (event->kind == OperationKind::kModify || !IsUnread(*event)) return;
+    const bool is_alike = event->end == kNever && event->kind != OperationKind::kModify;
+    if (!is_alike || !IsUnread(*event)) return;
     Set& alike = alike_[static_cast<size_t>(event->kind)];
     alike = alike.Or(Set::Of(slot));
   }
@@ -261,6 +263,7 @@ class Checker {
   void Close(size_t slot) {
     open_.all = open_.all.Less(Set::Of(slot));
     open_.idle = open_.idle.Less(Set::Of(slot));
+    open_.unknown = open_.unknown.Less(Set::Of(slot));
   }
 
   size_t SlotOf(const Event* event) const {
@@ -277,7 +280,7 @@ class Checker {
     return one;
   }
 
-  // Keeps the configurations in which `slot` has taken effect, and frees the slot in them. Returns
+  // Keeps the configurations in which `slot` has taken effect, or need not, and frees the slot in them. Returns
   // false if there are too many to examine.
   bool Return(size_t slot) {
     const Set returns = Set::Of(slot);
@@ -287,6 +290,7 @@ class Checker {
     for (const One& one : now_) {
       const One settled = Settle(one);
       if (seen.Add(settled)) left.push_back(settled);
+      if (open_.unknown.has(slot)) after.Add({settled.value, settled.done.Less(returns)});
     }
     const Set writes = open_.all.Less(open_.idle);
     // First in, first out: configurations with few unknown writes done are examined first.

@@ -64,10 +64,13 @@ void SimulatedClient::StartRepair(std::optional<Result<RepairReport>>& ended) {
 Task<Result<RepairReport>> SimulatedClient::Repair() {
   LossRepairer::Options options;
   options.lost = scene_.lost;
+  const size_t losses = scene_.recorder.losses();
   Result<RepairReport> report =
       co_await store_->RepairOver(repairs_->tree().scheduler(), std::move(options));
   if (!report) co_return report;
   const RepairReport& done = report.value();
+  // Whatever begins from here on finds what the repair has left (rules P3 and P4).
+  scene_.recorder.EndLosses(losses);
   scene_.replaced_nodes += done.lost_leaves + done.lost_internal_nodes;
   scene_.recorder.Note(fmt::format("client {} has repaired the tree: {} leaves, {} other nodes",
                                    number_, done.lost_leaves, done.lost_internal_nodes));

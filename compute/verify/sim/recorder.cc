@@ -140,7 +140,9 @@ void Recorder::Kill(uint32_t client) {
 
 void Recorder::MayLoseAll(uint32_t keys) {
   const int64_t now = Tick();
-  const auto may_lose = [this, now](uint32_t key) {
+  std::vector<size_t>& added = losses_.emplace_back();
+  const auto may_lose = [&](uint32_t key) {
+    added.push_back(events_.size());
     events_.push_back(
         {history::kAbsent, now, kNever, key, 0, OperationKind::kErase, Outcome::kUnknown});
   };
@@ -148,6 +150,13 @@ void Recorder::MayLoseAll(uint32_t keys) {
   // Their blocks may be gone, though the leaf comes to lead there later.
   for (const Lane& lane : lanes_) {
     if (lane.is_busy && !lane.is_dead && IsChange(lane.event)) may_lose(lane.event.key);
+  }
+}
+
+void Recorder::EndLosses(size_t first) {
+  const int64_t now = Tick();
+  for (size_t i = 0; i < first; ++i) {
+    for (const size_t event : losses_[i]) events_[event].end = std::min(events_[event].end, now);
   }
 }
 
