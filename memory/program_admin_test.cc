@@ -13,6 +13,7 @@
 #include "common/bootstrap/test_support.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
+#include "common/testing/built_paths.h"
 #include "common/testing/child_process.h"
 
 namespace gossamer {
@@ -29,12 +30,8 @@ using ::testing::StartsWith;
 class ProgramAdminTest : public ::testing::Test {
  protected:
   std::vector<std::string> Arguments(const std::string& admin) const {
-    return {GOSSAMER_MEMORY_PROGRAM,
-            "--memory=4MiB",
-            "--store=s",
-            "--create=new",
-            "--bootstrap=dir:" + directory_.path(),
-            "--admin=" + admin};
+    return {BuiltFile("bin/gossamer-memory"),       "--memory=4MiB",   "--store=s", "--create=new",
+            "--bootstrap=dir:" + directory_.path(), "--admin=" + admin};
   }
   // The words behind `word` in the line that says ready.
   static std::string WordAfter(const std::string& line, const std::string& word) {

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "common/bootstrap/test_support.h"
+#include "common/testing/built_paths.h"
 #include "common/testing/child_process.h"
 
 namespace gossamer {
@@ -31,7 +32,8 @@ class ProgramMemory : public ::testing::Test {
   std::unique_ptr<ChildProcess> LaunchAfter(const std::string& preparation,
                                             const Arguments& more) const {
     Arguments arguments = {"sh", "-c", preparation + " && exec \"$0\" \"$@\"",
-                           GOSSAMER_MEMORY_PROGRAM, "--bootstrap=dir:" + directory_.path()};
+                           BuiltFile("bin/gossamer-memory"),
+                           "--bootstrap=dir:" + directory_.path()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return std::make_unique<ChildProcess>(arguments);
   }

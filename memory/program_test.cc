@@ -19,6 +19,7 @@
 #include "common/bootstrap/server_probe.h"
 #include "common/bootstrap/test_support.h"
 #include "common/fabric/open/open_port.h"
+#include "common/testing/built_paths.h"
 
 namespace gossamer {
 namespace {
@@ -32,7 +33,7 @@ using ::testing::Not;
 using testing::TemporaryDirectory;
 using Arguments = std::vector<std::string>;
 
-std::string Program() { return GOSSAMER_MEMORY_PROGRAM; }
+std::string Program() { return BuiltFile("bin/gossamer-memory"); }
 
 class ProgramTest : public testing::BothBootstraps {
  protected:

@@ -10,7 +10,10 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <vector>
+
+#include "common/testing/built_paths.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -18,11 +21,12 @@ namespace gossamer {
 namespace {
 
 TEST(Corpus, Replays) {
+  const std::string corpus = SourceFile(GOSSAMER_CORPUS);
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(GOSSAMER_CORPUS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
     files.push_back(entry.path());
   }
-  ASSERT_FALSE(files.empty()) << GOSSAMER_CORPUS;
+  ASSERT_FALSE(files.empty()) << corpus;
   std::ranges::sort(files);
   for (const std::filesystem::path& path : files) {
     std::cout << path.filename().string() << std::endl;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/bootstrap/test_support.h"
+#include "common/testing/built_paths.h"
 #include "common/testing/child_process.h"
 #include "proto/store_parameters.h"
 
@@ -29,7 +30,7 @@ struct Outcome {
 };
 
 Outcome RunBench(const Arguments& flags) {
-  Arguments arguments = {GOSSAMER_BENCH_PROGRAM};
+  Arguments arguments = {BuiltFile("bin/gossamer-bench")};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   ChildProcess bench(arguments);
   const int status = bench.Wait(std::chrono::seconds(240));
@@ -308,7 +309,7 @@ TEST(BenchProgramTest, FullMemoryIsCounted) {
 }
 
 TEST(BenchProgramTest, ControlCEndsItWithASummary) {
-  ChildProcess bench({GOSSAMER_BENCH_PROGRAM, "--local=256MiB", "--records=1000",
+  ChildProcess bench({BuiltFile("bin/gossamer-bench"), "--local=256MiB", "--records=1000",
                       "--operations=1000000000000", "--json=-"});
   // Said once the run has taken a second.
   while (bench.standard_error().find("running") == std::string::npos && bench.Poll(100)) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "common/testing/built_paths.h"
 #include "compute/bench/key_list_test_support.h"
 #include "compute/testing/fake_store.h"
 
@@ -139,7 +140,7 @@ void AddPaths(const Json& json, const std::string& parent, std::set<std::string>
 
 // The fields in the first column of the JSON table.
 std::set<std::string> DocumentedFields() {
-  std::ifstream file(GOSSAMER_BENCH_DOCUMENT);
+  std::ifstream file(SourceFile("docs/bench.md"));
   std::set<std::string> fields;
   bool in_json = false;
   for (std::string line; std::getline(file, line);) {

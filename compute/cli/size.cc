@@ -26,7 +26,7 @@ constexpr uint32_t kComparedNodeBytes[] = {512, 1024, 2048};
 constexpr uint64_t kMostSampleRecords = 90'000;
 constexpr uint64_t kMostSampleBytes = uint64_t{48} << 20;
 // Of each choice, from a file: its keys are of many kinds.
-constexpr uint64_t kMostFileRecords = 120'000;
+constexpr uint64_t kMostFileRecords = 240'000;
 
 Error Bad(std::string sentence) { return MakeError(Code::kInvalidArgument, std::move(sentence)); }
 

@@ -27,7 +27,7 @@ constexpr uint64_t kSeed = 1;
 // Of a file: keys that tell how its keys are spread, and ranges that the sample consists of. Each range has enough leaves that
 // those at its ends do not matter, and there are enough ranges that they are like the whole.
 constexpr size_t kPivots = 65'536;
-constexpr size_t kMostRanges = 64;
+constexpr size_t kMostRanges = 128;
 constexpr uint64_t kRecordsOfRange = 1500;
 
 // The bytes of a key by which it differs from the others, as a number in the order of the keys.

@@ -171,7 +171,7 @@ TEST_F(BookmarkTest, ALostBookmarkBeginsAnew) {
   };
   // Of some leaves, the right neighbour is merged into them instead.
   bool is_merged = false;
-  for (uint64_t limit = 200; !is_merged && limit < 1800; limit += 200) {
+  for (uint64_t limit = 200; !is_merged && limit < 1800; limit += 60) {
     before = Read(*session_, limit);
     node = bookmark::NodeOf(before.next->number);
     ASSERT_TRUE(is_there());

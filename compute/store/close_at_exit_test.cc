@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "common/testing/built_paths.h"
 #include "common/testing/child_process.h"
 
 namespace gossamer {
@@ -12,7 +13,7 @@ namespace {
 class CloseAtExitTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CloseAtExitTest, AStoreIsClosedByTheDestructorOfAVariable) {
-  testing::ChildProcess program({CLOSE_AT_EXIT_PROGRAM, GetParam()});
+  testing::ChildProcess program({BuiltFile("test/close_at_exit"), GetParam()});
   EXPECT_EQ(program.Wait(), 0);
   EXPECT_EQ(program.standard_error(), "");
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "common/testing/built_paths.h"
 #include "common/testing/child_process.h"
 
 namespace gossamer::simulator {
@@ -33,7 +34,7 @@ struct Outcome {
 };
 
 Outcome RunMutant(const std::string& mutant, const Words& flags) {
-  Words arguments = {GOSSAMER_SIM_MUTANTS_PROGRAM, "--mutant=" + mutant};
+  Words arguments = {BuiltFile("test/gossamer-sim-mutants"), "--mutant=" + mutant};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   ChildProcess sim(arguments);
   const int status = sim.Wait(std::chrono::seconds(300));
@@ -42,8 +43,9 @@ Outcome RunMutant(const std::string& mutant, const Words& flags) {
 
 // The lines of the table without comments: a mutant and flags.
 std::vector<Words> Table() {
-  std::ifstream file(GOSSAMER_SIM_MUTANTS_TABLE);
-  EXPECT_TRUE(file) << GOSSAMER_SIM_MUTANTS_TABLE;
+  const std::string path = SourceFile("compute/verify/sim/mutants.txt");
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
   std::vector<Words> table;
   std::string line;
   while (std::getline(file, line)) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "common/testing/built_paths.h"
 #include "common/testing/child_process.h"
 #include "common/testing/seed.h"
 
@@ -23,7 +24,7 @@ struct Outcome {
 };
 
 Outcome RunSim(const Arguments& flags) {
-  Arguments arguments = {GOSSAMER_SIM_PROGRAM};
+  Arguments arguments = {BuiltFile("bin/gossamer-sim")};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   ChildProcess sim(arguments);
   const int status = sim.Wait(std::chrono::seconds(240));

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "common/program/flags_main.h"
+#include "common/testing/built_paths.h"
 #include "common/text/size_text.h"
 #include "compute/verify/stress/client.h"
 #include "compute/verify/stress/run.h"
@@ -29,7 +30,7 @@ DEFINE_string(listen, "", "verbs: address of the memory servers (default: $SOFT_
 DEFINE_uint32(port, 7471, "verbs: port of the first memory server; the next has the next");
 DEFINE_string(device, "", "verbs: RDMA device");
 DEFINE_string(memory, "512MiB", "DRAM of each memory server");
-DEFINE_string(memory_program, GOSSAMER_MEMORY_PROGRAM, "the memory server");
+DEFINE_string(memory_program, gossamer::BuiltFile("bin/gossamer-memory"), "the memory server");
 DEFINE_uint32(node_bytes, 1024, "size of a tree node; 256 makes many splits");
 DEFINE_uint32(max_key_bytes, 20,
               "8: all keys of 8 bytes; more: of 4 to so many; above 32: with long common prefixes");
