@@ -158,15 +158,17 @@ function(gossamer_python_test name file seconds)
 endfunction()
 
 # gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS] [OPTIMIZED]
-#               [NO_ASAN_CASES ...] [NO_TSAN_CASES ...]): a GoogleTest program, run by ctest as one test.
-# OPTIMIZED: its own sources take the time, so they are compiled as the libraries are. NO_ASAN_CASES,
-# NO_TSAN_CASES: its cases, by GoogleTest's patterns, that the build with that sanitizer does without
+#               [NO_ASAN_CASES ...] [NO_TSAN_CASES ...] [NO_SANITIZER_CASES ...]):
+# a GoogleTest program, run by ctest as one test. OPTIMIZED: its own sources take the time, so they are
+# compiled as the libraries are. NO_ASAN_CASES, NO_TSAN_CASES, NO_SANITIZER_CASES: its cases, by
+# GoogleTest's patterns, that the build with that sanitizer, or with any, does without
 # (docs/testing.md).
 function(gossamer_test name)
   if(NOT GOSSAMER_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS;NO_ASAN_CASES;NO_TSAN_CASES" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS;NO_ASAN_CASES;NO_TSAN_CASES;NO_SANITIZER_CASES"
+                        ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   if(NOT ARG_OPTIMIZED)
@@ -178,7 +180,11 @@ function(gossamer_test name)
     return()
   endif()
   string(TOUPPER "${GOSSAMER_LABEL_NOT_HERE}" not_here)
-  list(JOIN ARG_${not_here}_CASES ":" cases)
+  set(cases ${ARG_${not_here}_CASES})
+  if(GOSSAMER_SANITIZE)
+    list(APPEND cases ${ARG_NO_SANITIZER_CASES})
+  endif()
+  list(JOIN cases ":" cases)
   if(cases)
     string(PREPEND cases "--gtest_filter=-")
   endif()

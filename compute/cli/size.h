@@ -68,7 +68,8 @@ struct Sizing {
 
 // Compares the choices that `options` leaves open.
 // Errors: InvalidArgument, with a sentence for the user; as of SampleOfFile and MeasureRecords.
-// Cost: at most about 2 s and 200 MiB, however many records there are. With a file: to read it twice, and 10 s.
+// Cost: at most about 2 s and 200 MiB, however many records there are. With a file: to read it twice,
+// and 10 s.
 Result<Sizing> Size(const SizeOptions& options);
 
 // The choice with the fewest round trips of a get among those that take at most 1.5 times the least memory. Among these the

@@ -46,7 +46,7 @@ std::string_view KindName(OperationKind kind);
 enum class Outcome : uint8_t {
   kDone,
   kRefused,  // an insert of an existing key; an update or a delete of an absent key
-  kUnknown,  // a write that may happen at any time from its start to its end, or never; its end is mostly kNever
+  kUnknown,  // a write that may happen at any time until its end (mostly kNever), or never
 };
 
 // A value's identity. 0 is never written and means "absent".

@@ -15,8 +15,8 @@
 //   - Writes of unknown outcome are alike if they are of one kind and nobody reads their values. What one of them explains,
 //     another one that is open explains as well. So of those that are open, only the first is tried. (No modifies are alike:
 //     each fits one value.)
-// So a run may have any number of unknown writes that stay open to the end. One that has an end is open until then: it has taken
-// effect by that time, or never does.
+// So a run may have any number of unknown writes that stay open to the end. One that has an end is
+// open until then: it has taken effect by that time, or never does.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -280,8 +280,8 @@ class Checker {
     return one;
   }
 
-  // Keeps the configurations in which `slot` has taken effect, or need not, and frees the slot in them. Returns
-  // false if there are too many to examine.
+  // Keeps the configurations in which `slot` has taken effect, or need not, and frees the slot in
+  // them. Returns false if there are too many to examine.
   bool Return(size_t slot) {
     const Set returns = Set::Of(slot);
     Configurations<kWords> after(open_);

@@ -140,9 +140,8 @@ void Recorder::Kill(uint32_t client) {
 
 void Recorder::MayLoseAll(uint32_t keys) {
   const int64_t now = Tick();
-  std::vector<size_t>& added = losses_.emplace_back();
-  const auto may_lose = [&](uint32_t key) {
-    added.push_back(events_.size());
+  const auto may_lose = [this, now](uint32_t key) {
+    losses_.push_back(events_.size());
     events_.push_back(
         {history::kAbsent, now, kNever, key, 0, OperationKind::kErase, Outcome::kUnknown});
   };
@@ -156,7 +155,8 @@ void Recorder::MayLoseAll(uint32_t keys) {
 void Recorder::EndLosses(size_t first) {
   const int64_t now = Tick();
   for (size_t i = 0; i < first; ++i) {
-    for (const size_t event : losses_[i]) events_[event].end = std::min(events_[event].end, now);
+    int64_t& end = events_[losses_[i]].end;
+    end = std::min(end, now);
   }
 }
 

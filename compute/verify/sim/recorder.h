@@ -56,7 +56,7 @@ class Recorder {
   void Kill(uint32_t client);
   // From now on, each of so many keys may be lost, once; and what the writes under way write, once more.
   void MayLoseAll(uint32_t keys);
-  // How often that was said so far. Nothing is lost any more for the first so many times.
+  // How many losses that has allowed so far. The first so many have happened by now, or never do.
   size_t losses() const { return losses_.size(); }
   void EndLosses(size_t first);
   // A line of the trace that enters the hash.
@@ -82,7 +82,7 @@ class Recorder {
   std::ostream* const trace_;
   std::vector<Lane> lanes_;
   std::vector<history::Event> events_;
-  std::vector<std::vector<size_t>> losses_;  // those of events_ that each MayLoseAll has added
+  std::vector<size_t> losses_;  // those of events_ that MayLoseAll has added
   int64_t now_ = 0;
   uint64_t ended_ = 0;
   uint64_t hash_ = 0;
