@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/testing/rounds.h"
 #include "proto/test_support.h"
 
 namespace gossamer {
@@ -190,7 +191,7 @@ TEST_F(InternalNodeTest, AViewHasWhatTheDecodedNodeHas) {
 TEST_F(InternalNodeTest, ChildrenAreAddedInPlaceOrNotAtAll) {
   int added = 0;
   int refused = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < Rounds(3000); ++i) {
     const Shape shape = RandomShape(1024);
     InternalNode node = RandomNode(1024, shape);
     while (node.children.size() > 1 && random.Below(8) != 0) node.children.pop_back();
@@ -223,8 +224,8 @@ TEST_F(InternalNodeTest, ChildrenAreAddedInPlaceOrNotAtAll) {
       ASSERT_TRUE(children.size() > 1 || EncodedBytes(expected) > 1024);
     }
   }
-  EXPECT_GT(added, 500);
-  EXPECT_GT(refused, 50);
+  EXPECT_GT(added, Rounds(500));
+  EXPECT_GT(refused, Rounds(50));
 }
 
 TEST_F(InternalNodeTest, ChildIndexIsThatOfTheRangeOfTheKey) {
@@ -363,7 +364,7 @@ TEST(InternalNode, RejectsLeafLevelsAndNoChildrenUnderAValidChecksum) {
 
 // A node that cannot take another child is cut at the child that holds the middle byte: both halves fit.
 TEST_F(InternalNodeTest, ASplitAlwaysLeavesRoom) {
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < Rounds(3000); ++i) {
     const size_t node_bytes = size_t{kMinNodeBytes} << random.Below(5);
     const Shape shape = RandomShape(node_bytes, static_cast<uint32_t>(node_bytes / 8));
     InternalNode node = RandomNode(node_bytes, shape);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/testing/rounds.h"
 #include "proto/leaf_test_support.h"
 
 namespace gossamer {
@@ -16,7 +17,7 @@ using test::Shape;
 
 // Any two entries fit, whatever the fences.
 TEST_F(LeafTest, AnyTwoEntriesFit) {
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < Rounds(5000); ++i) {
     const StoreParameters p = RandomParameters();
     LeafImage leaf = RandomLeaf(p.node_bytes);
     leaf.range = {"", HighFence::At(random.String(test::LongestFence(p)))};  // no prefix
@@ -40,7 +41,7 @@ TEST_F(LeafTest, AnyTwoEntriesFit) {
 // After a removal of entries the rest fits again, if passed in the order of LeafView::AppendTo:
 // those of the home groups before those of the overflow group.
 TEST_F(LeafTest, PartsOfALeafFitInTheOrderOfItsUnits) {
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < Rounds(500); ++i) {
     const StoreParameters p = RandomParameters();
     LeafImage leaf = RandomLeaf(p.node_bytes);
     Shape shape = Shape::Any(random, p);
@@ -151,7 +152,7 @@ int SplitUntilItFits(LeafImage leaf, Bytes image, const Content& content, const 
 }
 
 TEST_F(LeafTest, LeavesOfGreatestEntriesSplitUntilTheNewEntryFits) {
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < Rounds(2000); ++i) {
     const StoreParameters p = RandomParameters();
     LeafImage leaf = RandomLeaf(p.node_bytes);
     leaf.range = {};
@@ -190,7 +191,7 @@ TEST_F(LeafTest, LeavesOfGreatestEntriesSplitUntilTheNewEntryFits) {
 
 TEST_F(LeafTest, LeavesOfAnyEntriesSplitUntilTheNewEntryFits) {
   int most = 0;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < Rounds(2000); ++i) {
     const StoreParameters p = RandomParameters();
     LeafImage leaf = RandomLeaf(p.node_bytes);
     leaf.range = {};

@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/test_cluster.h"
 
@@ -44,7 +45,7 @@ class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques
  protected:
   static constexpr size_t kClients = 3;
   static constexpr size_t kTasks = 5;  // of each kind, at each client
-  static constexpr int kSteps = 120;
+  static constexpr int kSteps = Rounds(120);
 
   static const Shape& shape() { return std::get<Shape>(GetParam()); }
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/test_cluster.h"
 
@@ -200,7 +201,8 @@ TEST_P(BatchKeysTest, BehavesAsAMap) {
   }
   for (Writer& writer : writers) {
     threads.emplace_back([&writer] {
-      for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) writer.Round();
+      for (int round = 0; round < Rounds(150) && !testing::Test::HasFailure(); ++round)
+        writer.Round();
       if (!testing::Test::HasFailure()) writer.ExpectValues();
     });
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/cost_fixture.h"
 #include "compute/store/testing/test_cluster.h"
@@ -124,7 +125,7 @@ TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
   TestCluster cluster(options);
   TestClient client(cluster, {10'000, shape().cache_bytes, std::get<Techniques>(GetParam())});
   session_ = client.NewSession();
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < Rounds(100); ++round) {
     switch (random_() % 6) {
       case 0:
       case 1: ASSERT_NO_FATAL_FAILURE(Delete()); break;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/cost_fixture.h"
 #include "compute/store/testing/test_cluster.h"
@@ -228,7 +229,7 @@ TEST_P(GatheredModelTest, EachWriteHasTheResultOfASingleOne) {
   TestClient client(cluster, {10'000, 1 << 20, std::get<Techniques>(GetParam())});
   session_ = client.NewSession();
   const std::string too_long(shape().parameters.max_key_bytes + 1, 'k');
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < Rounds(150); ++round) {
     std::vector<Write> writes = DrawRound();
     std::vector<Write> refused(round % 8, {WriteMode::kPut, too_long, "value"});
     Do(refused);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/testing/rounds.h"
 #include "compute/store/testing/protocol_fixture.h"
 #include "compute/verify/history/same_hash.h"
 #include "proto/key.h"
@@ -181,7 +182,8 @@ class LongKeysTest : public ProtocolTest {
     Keys all;
     for (const Keys& keys : HardKeys()) {
       SCOPED_TRACE("set with a key of " + std::to_string(keys.back().size()));
-      for (size_t i = 0; i < 3 * keys.size(); ++i) ASSERT_NO_FATAL_FAILURE(Operate(keys));
+      const int operations = Rounds(3 * static_cast<int>(keys.size()));
+      for (int i = 0; i < operations; ++i) ASSERT_NO_FATAL_FAILURE(Operate(keys));
       ASSERT_NO_FATAL_FAILURE(ExpectAll(keys));
       ASSERT_NO_FATAL_FAILURE(ExpectScans(keys));
       ExpectCleanCheck();
@@ -189,7 +191,7 @@ class LongKeysTest : public ProtocolTest {
       all.insert(all.end(), keys.begin(), keys.end());
     }
     ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));
-    for (size_t i = 0; i < 3000; ++i) ASSERT_NO_FATAL_FAILURE(Operate(all));
+    for (int i = 0; i < Rounds(3000); ++i) ASSERT_NO_FATAL_FAILURE(Operate(all));
     ASSERT_NO_FATAL_FAILURE(ExpectScans(all));
     ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));
     session_->WaitAll();

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "common/testing/rounds.h"
 #include "compute/store/testing/test_cluster.h"
 
 namespace gossamer {
@@ -225,7 +226,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
   }
 
   void LoseAtEveryVerb(bool can_reconnect) {
-    for (uint64_t verb = 1; LoseInEachWayAt(verb, can_reconnect); ++verb) continue;
+    for (uint64_t verb = FirstPlace(); LoseInEachWayAt(verb, can_reconnect); verb += kPlaceStep)
+      continue;
     if (HasFailure()) return;
     EXPECT_GE(splits_, GetParam().splits) << "when nothing was lost";
     RecordProperty("runs", std::to_string(runs_));

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/test_cluster.h"
 #include "gossamer/values.h"
@@ -406,7 +407,7 @@ class PrefixModelTest : public testing::TestWithParam<Shape> {
 
 TEST_P(PrefixModelTest, EachOperationHasTheResultOfTheModel) {
   constexpr int kStores = 3;
-  constexpr int kPhases = 5;
+  const int phases = Rounds(5);
   constexpr int kOperations = 14;
   for (int store = 0; store < kStores; ++store) {
     model_.clear();
@@ -420,7 +421,7 @@ TEST_P(PrefixModelTest, EachOperationHasTheResultOfTheModel) {
     sessions_.push_back(client.NewSession());
     if (store != 0) sessions_.push_back(other.NewSession());
     MakeSeries();
-    for (int phase = 0; phase < kPhases; ++phase) {
+    for (int phase = 0; phase < phases; ++phase) {
       if (OneIn(3)) MakeSeries();
       value_bytes_.reset();
       if (!OneIn(3)) value_bytes_ = Below(parameters().inline_value_bytes + 1);

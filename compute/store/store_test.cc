@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 
 namespace gossamer {
@@ -95,7 +96,7 @@ class StoreTest : public testing::TestWithParam<Shape> {
 };
 
 TEST_P(StoreTest, BehavesAsAMap) {
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < Rounds(20000); ++i) {
     const std::string key = RandomKey();
     const auto old = model_.find(key);
     switch (random_() % 8) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 
 namespace gossamer {
@@ -68,11 +69,11 @@ class EntrySorterTest : public testing::Test {
 };
 
 TEST_F(EntrySorterTest, SortsKeysOfOneWord) {
-  for (int i = 0; i < 200; ++i) ExpectSorted([this] { return RandomBytes(8); });
+  for (int i = 0; i < Rounds(200); ++i) ExpectSorted([this] { return RandomBytes(8); });
 }
 
 TEST_F(EntrySorterTest, SortsKeysThatAgreeInTheirFirstBytes) {
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < Rounds(100); ++i) {
     ExpectSorted([this] { return "a prefix of 16 B" + RandomBytes(8); });
     ExpectSorted([this] { return std::string(7, 'k') + RandomBytes(1); });
   }
@@ -82,7 +83,7 @@ TEST_F(EntrySorterTest, CompletesKeysThatTheLeafHasWithoutTheirPrefix) {
   for (const size_t prefix_bytes : {1, 5, 8, 9, 23}) {
     low_ = RandomBytes(prefix_bytes);
     high_ = HighFence::At(low_ + "\xff\xff");
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < Rounds(40); ++i) {
       ExpectSorted([this] { return low_ + 'a' + RandomBytes(7); });
       ExpectSorted([this] { return low_ + 'a' + std::string(random_() % 8, 'a'); });
       ExpectSorted([this] { return low_.substr(0, 23) + 'a' + RandomBytes(random_() % 6); });
@@ -91,7 +92,7 @@ TEST_F(EntrySorterTest, CompletesKeysThatTheLeafHasWithoutTheirPrefix) {
 }
 
 TEST_F(EntrySorterTest, SortsKeysThatNoWordTellsApart) {
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < Rounds(100); ++i) {
     // Of any length, so that zeros behind them mislead.
     ExpectSorted([this] { return std::string(random_() % 20, '\0'); });
     ExpectSorted([this] { return RandomBytes(random_() % 3) + std::string(random_() % 20, '\0'); });

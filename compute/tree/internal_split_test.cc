@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/testing/rounds.h"
 #include "proto/test_support.h"
 
 namespace gossamer {
@@ -62,7 +63,7 @@ class InternalSplitTest : public test::SeededTest {
 TEST_F(InternalSplitTest, PartsFitAndHaveAllChildren) {
   int in_two = 0;
   int by_one_child = 0;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < Rounds(1000); ++i) {
     const uint32_t node_bytes = kMinNodeBytes << random.Below(5);
     const size_t extra = random.OneIn(2) ? 1 : random.Between(2, 30);
     const InternalNode whole = FullNode(node_bytes, extra);
@@ -97,7 +98,7 @@ TEST_F(InternalSplitTest, PartsFitAndHaveAllChildren) {
       in_two += parts.size() == 2 ? 1 : 0;
     }
   }
-  EXPECT_GT(by_one_child, 200);
+  EXPECT_GT(by_one_child, Rounds(200));
   EXPECT_EQ(in_two, by_one_child);
 }
 
@@ -122,7 +123,7 @@ bool CanBeCut(const InternalNode& node, uint32_t node_bytes) {
 TEST_F(InternalSplitTest, PartsFitIfAnyDoWhileDownlinksAreMissing) {
   int with_long_fence = 0;
   int refused = 0;
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < Rounds(20'000); ++i) {
     const uint32_t node_bytes = 512u << random.Below(2);
     std::set<std::string> keys;
     for (uint32_t more = random.Between(3, 8); more != 0; --more) {
@@ -164,8 +165,8 @@ TEST_F(InternalSplitTest, PartsFitIfAnyDoWhileDownlinksAreMissing) {
     }
     ASSERT_EQ(place, whole.children.size());
   }
-  EXPECT_GT(with_long_fence, 100);
-  EXPECT_GT(refused, 100);
+  EXPECT_GT(with_long_fence, Rounds(100));
+  EXPECT_GT(refused, Rounds(100));
 }
 
 }  // namespace

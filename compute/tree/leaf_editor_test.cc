@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/random.h"
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/cache/leaf_hint.h"
 #include "compute/tree/leaf_edit.h"
@@ -145,7 +146,7 @@ TEST_F(LeafEditorTest, UnitsOfAnotherVersionAreRefused) {
 TEST_F(LeafEditorTest, DoesWhatAMapDoes) {
   Random random(TestSeed());
   std::map<std::string, std::string> model;
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < Rounds(20'000); ++i) {
     const std::string key = Key(random.Below(20));
     const std::string value(random.Below(9), 'v');
     const bool is_there = model.count(key) != 0;

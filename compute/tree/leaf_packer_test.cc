@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/random.h"
+#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/cache/leaf_hint.h"
 
@@ -21,7 +22,7 @@ TEST(LeafPacker, PlacesAsEncodeLeafDoes) {
   const RemotePtr leaf(ServerId{0}, 8192, 0);
   size_t fitting = 0;
   size_t refused = 0;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < Rounds(4000); ++round) {
     const uint32_t node_bytes = uint32_t{512} << random.Below(3);
     const LeafGeometry geometry(node_bytes);
     const bool is_uniform = random.Below(2) == 0;
@@ -53,8 +54,8 @@ TEST(LeafPacker, PlacesAsEncodeLeafDoes) {
     ASSERT_TRUE(view);
     ASSERT_EQ(hint, HintOf(*view, geometry));
   }
-  EXPECT_GT(fitting, 500u);
-  EXPECT_GT(refused, 500u);
+  EXPECT_GT(fitting, size_t{Rounds(500)});
+  EXPECT_GT(refused, size_t{Rounds(500)});
 }
 
 // Entries whose keys share 60 bytes. Some have long keys.
