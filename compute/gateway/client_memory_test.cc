@@ -66,7 +66,9 @@ TEST_F(GatewayTest, AClientThatHasBeenAnsweredHoldsLittleMemory) {
 
 // Each asks for 240 MiB, and reads nothing. Others are served meanwhile.
 TEST_F(GatewayTest, LongAnswersThatNobodyReadsTakeLittleMemory) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  GatewayOptions options;
+  options.patience = std::chrono::minutes(10);
+  ASSERT_NO_FATAL_FAILURE(Open(options));
   constexpr size_t kValueBytes = size_t{1} << 20;
   const std::string value(kValueBytes, 'v');
   Connection other = Connect();
