@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/testing/rounds.h"
 #include "proto/test_support.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 

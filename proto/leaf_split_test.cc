@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include "common/testing/rounds.h"
 #include "proto/leaf_test_support.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

@@ -11,9 +11,9 @@
 #include <map>
 #include <random>
 
-#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/test_cluster.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

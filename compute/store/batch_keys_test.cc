@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/test_cluster.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
-#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/cost_fixture.h"
 #include "compute/store/testing/test_cluster.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/testing/rounds.h"
 #include "compute/store/testing/protocol_fixture.h"
 #include "compute/verify/history/same_hash.h"
 #include "proto/key.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "common/testing/rounds.h"
+#include "common/testing/places.h"
 #include "compute/store/testing/test_cluster.h"
 
 namespace gossamer {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/testing/rounds.h"
+#include "common/testing/places.h"
 #include "compute/store/testing/protocol_fixture.h"
 
 namespace gossamer {

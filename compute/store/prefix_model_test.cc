@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/store/testing/test_cluster.h"
 #include "gossamer/values.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

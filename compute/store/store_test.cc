@@ -8,8 +8,8 @@
 #include <map>
 #include <random>
 
-#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

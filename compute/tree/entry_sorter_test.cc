@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
-#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {

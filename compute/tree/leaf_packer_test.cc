@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/random.h"
-#include "common/testing/rounds.h"
 #include "common/testing/seed.h"
 #include "compute/cache/leaf_hint.h"
+#include "proto/testing/rounds.h"
 
 namespace gossamer {
 namespace {
