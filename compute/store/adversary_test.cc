@@ -223,7 +223,7 @@ TEST_P(AdversaryTest, NothingIsLostDoubledOrOutOfOrder) {
     stale += counters.cache.stale;
     retries += counters.locks.remote_retries;
   }
-  EXPECT_GT(torn, 500u);
+  EXPECT_GT(torn, uint64_t{Rounds(500)});
   RecordProperty("rereads", std::to_string(rereads));
   RecordProperty("stale", std::to_string(stale));
   RecordProperty("remote_retries", std::to_string(retries));
