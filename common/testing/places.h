@@ -1,4 +1,4 @@
-// Where a test breaks something that breaks it at each place of a run in turn.
+// The places of a run, one after the other, at which a test breaks something.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace gossamer {
 
-// The distance between the places, and the first one. With a sanitizer it is every third place, from one on that the seed draws.
+// The distance between the places, and the first one: every place. With a sanitizer every third one;
+// the seed draws the first.
 inline constexpr uint64_t kPlaceStep = kIsSanitized ? 3 : 1;
 inline uint64_t FirstPlace() { return 1 + TestSeed() % kPlaceStep; }
 

@@ -32,8 +32,8 @@ GatewayOptions WithRoomForAnswers(uint64_t bytes) {
   return options;
 }
 
-// Takes the answer to `request`, which is a list of `count` times the value. A client that has no processor for a moment takes
-// little as well, and may be disconnected: then it asks again. Returns how often it was.
+// Takes the answer to `request`: a list of `count` times the value. A client that has no processor for
+// a moment is slow as well, and may be disconnected: then it asks again. Returns how often it was.
 size_t TakeValues(Connection& client, const std::function<Connection()>& connect,
                   const std::string& request, const std::string& value, size_t count) {
   constexpr size_t kMostTries = 20;
@@ -67,7 +67,7 @@ TEST_F(GatewayTest, AClientThatHasBeenAnsweredHoldsLittleMemory) {
 // Each asks for 240 MiB, and reads nothing. Others are served meanwhile.
 TEST_F(GatewayTest, LongAnswersThatNobodyReadsTakeLittleMemory) {
   GatewayOptions options;
-  options.patience = std::chrono::minutes(10);
+  options.patience = std::chrono::minutes(10);  // two of them are read in the end
   ASSERT_NO_FATAL_FAILURE(Open(options));
   constexpr size_t kValueBytes = size_t{1} << 20;
   const std::string value(kValueBytes, 'v');

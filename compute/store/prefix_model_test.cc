@@ -407,7 +407,7 @@ class PrefixModelTest : public testing::TestWithParam<Shape> {
 
 TEST_P(PrefixModelTest, EachOperationHasTheResultOfTheModel) {
   constexpr int kStores = 3;
-  const int phases = Rounds(5);
+  constexpr int kPhases = Rounds(5);
   constexpr int kOperations = 14;
   for (int store = 0; store < kStores; ++store) {
     model_.clear();
@@ -421,7 +421,7 @@ TEST_P(PrefixModelTest, EachOperationHasTheResultOfTheModel) {
     sessions_.push_back(client.NewSession());
     if (store != 0) sessions_.push_back(other.NewSession());
     MakeSeries();
-    for (int phase = 0; phase < phases; ++phase) {
+    for (int phase = 0; phase < kPhases; ++phase) {
       if (OneIn(3)) MakeSeries();
       value_bytes_.reset();
       if (!OneIn(3)) value_bytes_ = Below(parameters().inline_value_bytes + 1);

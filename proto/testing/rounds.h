@@ -15,8 +15,8 @@ inline constexpr bool kIsSanitized = false;
 inline constexpr bool kIsSanitized = false;
 #endif
 
-// With a sanitizer a fifth: the code is ten times slower there, and the release build looks for wrong results in all rounds.
-// What a sanitizer looks for, it finds whatever the result is.
+// With a sanitizer, whose code is ten times slower, a fifth of them. The release build compares results
+// in all rounds.
 constexpr int Rounds(int all) { return kIsSanitized ? (all + 4) / 5 : all; }
 
 }  // namespace gossamer
