@@ -216,5 +216,27 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
   }
 }
 
+// The separator of a split of ten keys, of which the first `ants` begin with another byte than the others.
+std::string SeparatorOfTen(size_t ants) {
+  LeafPacker packer{LeafGeometry(kNodeBytes)};
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < 10; ++i) keys.push_back(fmt::format("{}/{}", i < ants ? "ant" : "bee", i));
+  std::vector<Entry> entries;
+  for (const std::string& key : keys) entries.push_back({key, "v"});
+  const LeafRewrite rewrite{
+      kLeaf, RemotePtr(ServerId{0}, 12288, 0), {}, NodeVersion{2}, HighFence{}, RemotePtr()};
+  std::vector<std::byte> left(kNodeBytes);
+  std::vector<std::byte> right(kNodeBytes);
+  const std::optional<LeafHalves> halves = EncodeSplit(packer, rewrite, entries, 0, left, right);
+  return halves ? std::string(halves->separator.view()) : "none";
+}
+
+TEST(EncodeSplit, CutsWhereThatSavesMost) {
+  EXPECT_EQ(SeparatorOfTen(4), "b") << "a short fence is worth it";
+  EXPECT_EQ(SeparatorOfTen(6), "b");
+  EXPECT_EQ(SeparatorOfTen(0), "bee/5");
+  EXPECT_EQ(SeparatorOfTen(1), "bee/5") << "it is too far from the middle";
+}
+
 }  // namespace
 }  // namespace gossamer
