@@ -77,7 +77,9 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
                    ", or smaller --chunk_bytes");
   }
   if (options.memory_bytes > kMostMemoryBytes) {
-    return Bad("memory", given_bytes, "one memory server has at most 8 TiB; start several");
+    return MakeError(Code::kInvalidArgument,
+                     "--memory: one memory server has at most 8 TiB, and this is " +
+                         HumanBytes(given_bytes) + "; start several");
   }
   if (!std::has_single_bit(options.lock_table_bytes) ||
       options.lock_table_bytes < sizeof(uint64_t) ||

@@ -191,6 +191,9 @@ class Loader {
     }
     if (resume != LoadWorker::kNoLine) {
       report_.resume_line = resume;
+      const uint64_t first = std::max<uint64_t>(options_.from_line, 1);
+      const uint64_t bad = report_.resumes_behind_bad_line ? 1 : 0;
+      report_.stored_ahead = report_.loaded + report_.skipped + bad > resume - first;
       report_.stopped = !report_.error;
     }
     return report_;

@@ -1,8 +1,8 @@
 // load: puts the lines of a file, many at a time.
 //
-// The calling thread reads and decodes lines and passes them, in batches, to worker threads. Each worker has a session and puts
-// a batch at a time, sorted by key (Session::MultiPut). A key always goes to the same worker, and a worker puts its batches in the order of the lines: if a key comes
-// twice, the later line wins.
+// The calling thread reads and decodes lines and passes them, in batches, to worker threads. Each worker has a session and
+// puts a batch at a time, sorted by key (Session::MultiPut). A key always goes to the same worker, and a worker puts its
+// batches in the order of the lines: if a key comes twice, the later line wins.
 //
 // A batch whose keys ascend goes to one worker, which builds full leaves from it (Session::LoadSorted). That is found out, or
 // said beforehand (`sorted_fill`). If it was said, a line that does not ascend ends the load; all lines before it are stored.
@@ -53,6 +53,7 @@ struct LoadReport {
   std::optional<LoadError> error;        // the error that ended the load
   std::optional<uint64_t> resume_line;   // where to go on, if the load did not reach the end
   bool resumes_behind_bad_line = false;  // `resume_line` follows the line of `error`
+  bool stored_ahead = false;             // some lines from `resume_line` on may be stored
 
   // Whether `inserted` and `overwritten` count stored lines only. A store also counts failed puts.
   bool breakdown_is_exact() const { return inserted + overwritten == loaded; }

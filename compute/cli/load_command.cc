@@ -75,6 +75,7 @@ void SayWhereToGoOn(const Context& context, const std::string& file, const LoadR
                 << (context.options.load.form == LineForm::kRaw ? "--raw " : "")
                 << "--from_line=" << *report.resume_line << ' ' << context.arguments[0];
   }
+  if (report.stored_ahead) context.err << " (may put some lines again)";
   if (report.resumes_behind_bad_line) {
     context.err << " (--on_error=skip passes over every bad line)";
   }

@@ -364,6 +364,7 @@ class Trouble(ProgramTest):
         self.assertIsNotNone(match, outcome)
         loaded, resume = int(match[1].replace(",", "")), int(match[2])
         self.assertGreaterEqual(loaded, resume - 1)
+        self.assertEqual("(may put some lines again)" in outcome.err, loaded > resume - 1, outcome)
         self.assertGreater(resume, 1000)
         dumped = self.dump().decode().splitlines()
         self.assertEqual(len(dumped), loaded)
