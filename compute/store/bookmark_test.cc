@@ -14,6 +14,7 @@
 
 #include "compute/store/testing/protocol_fixture.h"
 #include "compute/tree/scan_bookmark.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 namespace {

@@ -49,7 +49,7 @@ class FairnessTest : public testing::TestWithParam<Contest> {
     for (size_t i = 0; i < kSessions; ++i) {
       opened.sessions.push_back(opened.store->NewSession().value());
       auto& session = static_cast<OpenSession&>(*opened.sessions.back());
-      network_.SetOwner(session.tree().scheduler().endpoint(), &session);
+      network_.SetOwner(session.scheduler().endpoint(), &session);
     }
     return opened;
   }

@@ -10,6 +10,7 @@
 #include "common/testing/seed.h"
 #include "compute/store/testing/cost_fixture.h"
 #include "compute/store/testing/test_cluster.h"
+#include "compute/tree/tree.h"
 #include "proto/testing/rounds.h"
 
 namespace gossamer {

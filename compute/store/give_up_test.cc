@@ -31,7 +31,7 @@ class GiveUpTest : public testing::Test {
  protected:
   template <typename Reply, typename Request>
   Reply Ask(OpenSession& session, Request request) {
-    Scheduler& scheduler = session.tree().scheduler();
+    Scheduler& scheduler = session.scheduler();
     return scheduler.Run(CallControl<Reply>(scheduler.endpoint(), kServer, request)).value();
   }
   uint64_t WaitingBytes() {
@@ -41,17 +41,17 @@ class GiveUpTest : public testing::Test {
     for (uint64_t key = 0; key < keys; ++key) {
       ASSERT_TRUE(bees_->Put(NumberKey(key), kValue));
     }
-    bees_->Spawn(bee_.shared().allocator.GiveBackReturns(bees_->tree().scheduler()));
+    bees_->Spawn(bee_.shared().allocator.GiveBackReturns(bees_->scheduler()));
     bees_->WaitAll();
   }
   // What the ant takes for its own, while the memory server has others have it, or nobody.
   uint64_t BytesOfTwoOwners() {
     const RemoteAllocator::Granted granted = ant_.shared().allocator.GrantedOn(kServer);
     const auto ask = [this](const control::ListExtentsRequest& request) {
-      return CallControl<control::ListExtentsReply>(bees_->tree().scheduler().endpoint(), kServer,
+      return CallControl<control::ListExtentsReply>(bees_->scheduler().endpoint(), kServer,
                                                     request);
     };
-    const auto listed = bees_->tree().scheduler().Run(ListExtents(ask)).value();
+    const auto listed = bees_->scheduler().Run(ListExtents(ask)).value();
     uint64_t bytes = 0;
     for (const auto& [offset, end] : granted.ends) {
       bytes += end - offset;
@@ -86,7 +86,7 @@ TEST_F(GiveUpTest, ARequestThatLandsLateFreesNothingThatWasUsedAgain) {
   keeper_->Spawn(
       [](RemoteAllocator& allocator, Scheduler& scheduler, control::RenewReply what) -> Task<void> {
         static_cast<void>(co_await allocator.GiveUp(scheduler, kServer, what));
-      }(ant_.shared().allocator, keeper_->tree().scheduler(), offer));
+      }(ant_.shared().allocator, keeper_->scheduler(), offer));
   // Meanwhile the ant's session is granted it again, and uses it. The bee replaces all that.
   uint64_t keys = 1;
   while (WaitingBytes() != 0) {
@@ -123,7 +123,7 @@ TEST_F(GiveUpTest, StoresThatRewriteTheSameValuesInTurnAskSeldom) {
       const uint64_t before = sends(session);
       for (const uint64_t key : keys) ASSERT_TRUE(session.Put(NumberKey(key), kValue));
       asked += " " + std::to_string(sends(session) - before);
-      session.Spawn(client->shared().allocator.GiveBackReturns(session.tree().scheduler()));
+      session.Spawn(client->shared().allocator.GiveBackReturns(session.scheduler()));
       session.WaitAll();
       EXPECT_LE(sends(session) - before, kKeys / 32) << "round " << round << ":" << asked;
     }

@@ -11,6 +11,7 @@
 #include "compute/session/registration.h"
 #include "compute/store/testing/simulated_clients.h"
 #include "compute/store/testing/test_cluster.h"
+#include "compute/tree/tree.h"
 #include "proto/control.h"
 
 namespace gossamer {
@@ -78,7 +79,7 @@ class LateServerTest : public SimulatedClients {
   void LoseFirstLease() {
     for (int i = 0; i < 5; ++i) {
       ASSERT_NO_FATAL_FAILURE(Pass(1000ms));
-      ASSERT_TRUE(others_->RunToEnd(RegisterOver(others_->tree().scheduler().endpoint(), kLate)));
+      ASSERT_TRUE(others_->RunToEnd(RegisterOver(others_->scheduler().endpoint(), kLate)));
     }
     ASSERT_FALSE(IsInForce(kStalled));
     ASSERT_TRUE(IsInForce(kStalled, kLate));

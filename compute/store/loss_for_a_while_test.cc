@@ -11,6 +11,7 @@
 #include "common/fabric/open/open_port.h"
 #include "compute/store/lease_keeper.h"
 #include "compute/store/testing/test_cluster.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 namespace {
@@ -303,7 +304,7 @@ TEST_F(LossForAWhileTest, TheLeaseKeeperSettlesWhatNoSessionDoes) {
 TEST_F(LossForAWhileTest, AClosedPlaceConcernsNoOther) {
   LockTable& locks = client_.shared().locks;
   const std::unique_ptr<OpenSession> session = client_.NewSession();
-  Scheduler& scheduler = session->tree().scheduler();
+  Scheduler& scheduler = session->scheduler();
   const LockPlace place{ServerId{0}, 8};
   const LockPlace stranger{ServerId{0}, 8 + 8 * 4096};
   LockTable::Turn turn = locks.TryTake(place, scheduler);

@@ -7,6 +7,7 @@
 
 #include "common/testing/places.h"
 #include "compute/store/testing/test_cluster.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "common/testing/places.h"
 #include "compute/store/testing/protocol_fixture.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 namespace {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "compute/store/scan_cursor.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 
@@ -10,8 +11,8 @@ OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
     : shared_(shared),
       endpoint_(std::move(endpoint)),
       scheduler_(*endpoint_),
-      tree_(shared, scheduler_) {
-  shared_.counts.Add(tree_.figures());
+      tree_(std::make_unique<Tree>(shared, scheduler_)) {
+  shared_.counts.Add(tree_->figures());
 }
 
 // This may be the last session. Where a lease ends with its last queue pair, the store's own queue
@@ -19,7 +20,7 @@ OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
 OpenSession::~OpenSession() {
   scheduler_.RunUntil(0);  // Coroutines may scan.
   while (!cursors_.empty()) cursors_.back()->EndWithSession();
-  shared_.counts.Remove(tree_.figures());
+  shared_.counts.Remove(tree_->figures());
   if (shared_.tend_store_links) shared_.tend_store_links();
 }
 
@@ -74,9 +75,61 @@ std::vector<Status> OpenSession::MultiDelete(std::span<const std::string_view> k
   return results;
 }
 
+Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) { return tree_->Get(key); }
+
+Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value) {
+  return tree_->Write(key, value, WriteMode::kPut);
+}
+
+Task<Status> OpenSession::AsyncInsert(std::string_view key, std::string_view value) {
+  return tree_->Write(key, value, WriteMode::kInsert);
+}
+
+Task<Status> OpenSession::AsyncUpdate(std::string_view key, std::string_view value) {
+  return tree_->Write(key, value, WriteMode::kUpdate);
+}
+
+Task<Status> OpenSession::AsyncDelete(std::string_view key) {
+  return tree_->Write(key, {}, WriteMode::kDelete);
+}
+
+Task<Status> OpenSession::AsyncModify(std::string_view key, ValueModifier& modifier) {
+  return tree_->Modify(key, modifier);
+}
+
+Task<void> OpenSession::AsyncMultiModify(std::span<const KeyModifier> modifiers,
+                                         std::span<Status> results) {
+  return tree_->ModifyMany(modifiers, results);
+}
+
+Task<void> OpenSession::AsyncMultiGet(std::span<const std::string_view> keys, Values& values) {
+  return tree_->GetMany(keys, values);
+}
+
+Task<void> OpenSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
+                                      std::span<Status> results) {
+  return tree_->PutMany(pairs, results);
+}
+
+Task<void> OpenSession::AsyncMultiDelete(std::span<const std::string_view> keys,
+                                         std::span<Status> results) {
+  return tree_->DeleteMany(keys, results);
+}
+
+Task<SortedLoad> OpenSession::AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) {
+  return tree_->LoadSorted(pairs, fill);
+}
+
+Task<RangeDeletion> OpenSession::AsyncDeleteRange(KeyRange range,
+                                                  std::function<bool(uint64_t deleted)> progress) {
+  return tree_->DeleteRange(std::move(range), std::move(progress));
+}
+
 std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {
   return std::make_unique<TreeCursor>(*this, options);
 }
+
+bool OpenSession::HasBackground() const { return tree_->background() != 0; }
 
 size_t OpenSession::Poll() {
   scheduler_.RunOnce();
@@ -85,7 +138,7 @@ size_t OpenSession::Poll() {
 }
 
 Counters OpenSession::counters() const {
-  Counters counters = tree_.figures().counters.Read();
+  Counters counters = tree_->figures().counters.Read();
   counters.cache.bytes = shared_.cache.bytes();
   return counters;
 }

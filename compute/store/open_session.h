@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "compute/tree/tree.h"
+#include "common/fabric/scheduler.h"
+#include "compute/node/store_state.h"
 #include "gossamer/store.h"
 
 namespace gossamer {
 
+class Tree;
 class TreeCursor;
 
 class OpenSession final : public Session {
@@ -50,53 +52,29 @@ class OpenSession final : public Session {
     return RunToEnd(AsyncDeleteRange(range, progress));
   }
 
-  Task<Result<std::string>> AsyncGet(std::string_view key) override { return tree_.Get(key); }
-  Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
-    return tree_.Write(key, value, WriteMode::kPut);
-  }
-  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override {
-    return tree_.Write(key, value, WriteMode::kInsert);
-  }
-  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
-    return tree_.Write(key, value, WriteMode::kUpdate);
-  }
-  Task<Status> AsyncDelete(std::string_view key) override {
-    return tree_.Write(key, {}, WriteMode::kDelete);
-  }
-
-  Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override {
-    return tree_.Modify(key, modifier);
-  }
+  Task<Result<std::string>> AsyncGet(std::string_view key) override;
+  Task<Status> AsyncPut(std::string_view key, std::string_view value) override;
+  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override;
+  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override;
+  Task<Status> AsyncDelete(std::string_view key) override;
+  Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override;
   Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
-                              std::span<Status> results) override {
-    return tree_.ModifyMany(modifiers, results);
-  }
-
-  Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {
-    return tree_.GetMany(keys, values);
-  }
-  Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
-                           std::span<Status> results) override {
-    return tree_.PutMany(pairs, results);
-  }
+                              std::span<Status> results) override;
+  Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override;
+  Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override;
   Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
-                              std::span<Status> results) override {
-    return tree_.DeleteMany(keys, results);
-  }
-  Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override {
-    return tree_.LoadSorted(pairs, fill);
-  }
+                              std::span<Status> results) override;
+  Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override;
   Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
-                                       std::function<bool(uint64_t deleted)> progress) override {
-    return tree_.DeleteRange(std::move(range), std::move(progress));
-  }
+                                       std::function<bool(uint64_t deleted)> progress) override;
 
   void Spawn(Task<void> task) override { scheduler_.Spawn(std::move(task)); }
   size_t Poll() override;
   void WaitAll() override { scheduler_.RunUntil(0); }
   Counters counters() const override;
 
-  Tree& tree() { return tree_; }
+  Tree& tree() { return *tree_; }
+  Scheduler& scheduler() { return scheduler_; }
   // Cursors of this session, which it ends when it ends itself.
   void Add(TreeCursor& cursor) { cursors_.push_back(&cursor); }
   void Remove(TreeCursor& cursor) { std::erase(cursors_, &cursor); }
@@ -106,7 +84,7 @@ class OpenSession final : public Session {
   T RunToEnd(Task<T> task) {
     if (!shared_.orphans.empty()) shared_.orphans.Tend();
     T value = scheduler_.Run(std::move(task));
-    scheduler_.RunWhile([this] { return tree_.background() != 0; });
+    scheduler_.RunWhile([this] { return HasBackground(); });
     return value;
   }
   void RunToEnd(Task<void> task) {
@@ -118,10 +96,13 @@ class OpenSession final : public Session {
   }
 
  private:
+  // Whether repairs, merges, or what gives memory back run.
+  bool HasBackground() const;
+
   StoreState& shared_;
   std::unique_ptr<Endpoint> endpoint_;
   Scheduler scheduler_;
-  Tree tree_;
+  std::unique_ptr<Tree> tree_;  // apart: who includes this file need not know all of the tree
   std::vector<TreeCursor*> cursors_;
 };
 

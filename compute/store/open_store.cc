@@ -14,6 +14,7 @@
 #include "compute/session/registration.h"
 #include "compute/session/rest_after_try.h"
 #include "compute/store/open_session.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 

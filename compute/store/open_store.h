@@ -22,7 +22,7 @@
 #include "compute/store/observation.h"
 #include "compute/store/server_finder.h"
 #include "compute/store/upkeep.h"
-#include "compute/tree/tree.h"
+#include "compute/tree/loss_repairer.h"
 #include "gossamer/store.h"
 
 namespace gossamer {

@@ -16,6 +16,7 @@
 #include "compute/store/open_session.h"
 #include "compute/store/testing/test_cluster.h"
 #include "compute/tree/loss_repairer.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 namespace {
@@ -225,7 +226,7 @@ TEST(RepairLossTest, LostNodesWithoutDownlinksAreReplaced) {
 void MoveInternalNodes(TestCluster& cluster) {
   TestClient client(cluster);
   const std::unique_ptr<OpenSession> session = client.NewSession();
-  Scheduler& scheduler = session->tree().scheduler();
+  Scheduler& scheduler = session->scheduler();
   const RemotePtr root_at = client.Root().pointer();
   InternalNode root = client.Internal(root_at);
   ASSERT_EQ(root.level, 2u);

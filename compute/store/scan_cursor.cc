@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "compute/tree/scan_bookmark.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 

@@ -68,7 +68,7 @@ class SilentServerTest : public testing::Test {
     const auto place = [&](RemotePtr leaf) {
       return LockPlace{leaf.server(), client_.LockSlot(leaf)};
     };
-    const LockTable::Turn turn = table_->TryTake(place(a), session.tree().scheduler());
+    const LockTable::Turn turn = table_->TryTake(place(a), session.scheduler());
     return table_->IsAt(turn, place(b));
   }
   bool IsLocked(const std::string& key) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/start_thread.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "compute/store/open_session.h"
 #include "compute/store/open_store.h"
+#include "compute/tree/tree.h"
 
 namespace gossamer {
 namespace {
@@ -143,7 +144,7 @@ bool CostFixture::ShareTurns(RemotePtr a, RemotePtr b) {
     const ServerInfo* server = session.tree().shared().servers.Find(node.server());
     return LockPlace{node.server(), LockSlotOffset(node, server->lock_table_bytes)};
   };
-  const LockTable::Turn turn = turns_->TryTake(place_of(a), session.tree().scheduler());
+  const LockTable::Turn turn = turns_->TryTake(place_of(a), session.scheduler());
   return turns_->IsAt(turn, place_of(b));
 }
 

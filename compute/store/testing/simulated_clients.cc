@@ -34,7 +34,7 @@ void SimulatedClients::Publish(const StoreRecord& record) {
 void SimulatedClients::StartWorker() {
   worker_ = Open(1);
   work_ = &worker_.New();
-  work_->Spawn(worker_.store->KeepLeases(work_->tree().scheduler()));
+  work_->Spawn(worker_.store->KeepLeases(work_->scheduler()));
 }
 
 SimulatedClient SimulatedClients::Open(uint64_t uuid) {
@@ -66,7 +66,7 @@ uint64_t SimulatedClients::BytesOf(uint64_t uuid, ServerId server) {
 }
 
 void SimulatedClients::Pass(std::chrono::milliseconds time) {
-  Scheduler& scheduler = work_->tree().scheduler();
+  Scheduler& scheduler = work_->scheduler();
   const auto sleep = [&]() -> Task<Status> {
     co_await scheduler.SleepFor(time);
     co_return Ok();
@@ -76,7 +76,7 @@ void SimulatedClients::Pass(std::chrono::milliseconds time) {
 
 void SimulatedClients::Sweep() {
   const Result<SweepReport> report =
-      work_->RunToEnd(worker_.store->SweepOver(work_->tree().scheduler()));
+      work_->RunToEnd(worker_.store->SweepOver(work_->scheduler()));
   ASSERT_TRUE(report) << report.error().ToString();
 }
 

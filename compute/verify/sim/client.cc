@@ -32,7 +32,7 @@ bool IsRefusal(OperationKind kind, Code code) {
 }
 
 bool IsRunning(const std::unique_ptr<OpenSession>& session) {
-  return session != nullptr && session->tree().scheduler().running() != 0;
+  return session != nullptr && session->scheduler().running() != 0;
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ Status SimulatedClient::Open() {
   is_closing_.assign(plan_.sessions, false);
   BOOST_OUTCOME_TRY(keeper, NewSession());
   keeper_ = std::move(keeper);
-  keeper_->Spawn(store_->KeepLeases(keeper_->tree().scheduler()));
+  keeper_->Spawn(store_->KeepLeases(keeper_->scheduler()));
   BOOST_OUTCOME_TRY(upkeep, NewSession());
   upkeep_ = std::move(upkeep);
   store_->MergeOver(*upkeep_);
@@ -100,7 +100,7 @@ Status SimulatedClient::Open() {
 Result<std::unique_ptr<OpenSession>> SimulatedClient::NewSession() {
   BOOST_OUTCOME_TRY(session, store_->NewSession());
   std::unique_ptr<OpenSession> open(static_cast<OpenSession*>(session.release()));
-  scene_.network.SetOwner(open->tree().scheduler().endpoint(), open.get());
+  scene_.network.SetOwner(open->scheduler().endpoint(), open.get());
   return open;
 }
 
@@ -146,7 +146,7 @@ void SimulatedClient::RenewSession(uint32_t number) {
   std::unique_ptr<OpenSession>& session = sessions_[number];
   const std::string name = fmt::format("client {} session {}", number_, number);
   if (session != nullptr) {
-    if (session->tree().scheduler().running() != 0) return;
+    if (session->scheduler().running() != 0) return;
     scene_.recorder.Note(name + " is closed");
     closed_ += session->counters();
     const auto closing = scene_.network.Now();
@@ -169,7 +169,7 @@ void SimulatedClient::RenewSession(uint32_t number) {
   }
   if (opened.error().code != Code::kNodeUnreachable) has_left_ = true;
   open_again_at_ = scene_.network.Now() + kTryAgain;
-  keeper_->tree().scheduler().endpoint().WakeAt(open_again_at_);
+  keeper_->scheduler().endpoint().WakeAt(open_again_at_);
 }
 
 uint32_t SimulatedClient::NumberOf(const OpenSession& session) const {
@@ -181,7 +181,7 @@ bool SimulatedClient::is_idle() const {
   for (const auto& session : sessions_) {
     if (session == nullptr) {
       if (!is_dead_ && !has_left_) return false;  // it is being reopened
-    } else if (session->tree().scheduler().running() != 0) {
+    } else if (session->scheduler().running() != 0) {
       return false;
     }
   }
@@ -221,11 +221,11 @@ Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets)
   Random random(scene_.plan.seed, lane);
   while (!is_dead_ && !has_left_ && !is_closing_[number] && scene_.workload.Take()) {
     if (plan_.beat_us != 0) {
-      co_await AwaitBeat(session.tree().scheduler());
+      co_await AwaitBeat(session.scheduler());
       if (is_dead_) co_return;
     }
     if (random.Below(100) < scene_.plan.work.nap_percent) {
-      co_await session.tree().scheduler().SleepFor(
+      co_await session.scheduler().SleepFor(
           std::chrono::nanoseconds(random.Below(longest_nap_ns)));
       if (is_dead_) co_return;
     }
@@ -269,7 +269,7 @@ Task<void> SimulatedClient::Failed(OpenSession& session, uint32_t lane, uint32_t
   constexpr uint64_t kDoublings = 20;
   if (is_dead_) co_return;
   scene_.verdict.Judge({fmt::format("client {} lane {} key {}", number_, lane, key), uuid(),
-                        scene_.network.IdOf(session.tree().scheduler().endpoint()),
+                        scene_.network.IdOf(session.scheduler().endpoint()),
                         scene_.recorder.lanes()[lane].since},
                        error);
   const bool is_loss = error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
@@ -280,7 +280,7 @@ Task<void> SimulatedClient::Failed(OpenSession& session, uint32_t lane, uint32_t
       co_return;
     }
     const std::chrono::microseconds rest(uint64_t{1} << rest_random_.Below(kDoublings + 1));
-    co_await session.tree().scheduler().SleepFor(rest);
+    co_await session.scheduler().SleepFor(rest);
   } else if (is_loss) {
     has_left_ = true;
     StopKeepingUnlessSweeping();

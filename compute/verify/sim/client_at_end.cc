@@ -1,6 +1,7 @@
 // What a client does when the run is over.
 #include <algorithm>
 
+#include "compute/tree/tree.h"
 #include "compute/verify/sim/client.h"
 
 namespace gossamer::simulator {
@@ -30,7 +31,7 @@ void SimulatedClient::SettleLocks() {
   while (!session.tree().shared().orphans.empty() && scene_.network.Now() < until) {
     session.RunToEnd([](Scheduler& scheduler) -> Task<void> {
       co_await scheduler.SleepFor(std::chrono::milliseconds(1));
-    }(session.tree().scheduler()));
+    }(session.scheduler()));
   }
 }
 

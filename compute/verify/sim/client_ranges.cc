@@ -40,7 +40,7 @@ Task<void> SimulatedClient::Scan(OpenSession& session, uint32_t lane, PlannedOpe
     row->time = scene_.recorder.Row(lane, row->key, row->value);
     scan.rows.push_back(*row);
     if (!operation.rests) continue;
-    co_await Rest(session.tree().scheduler(), *cursor);
+    co_await Rest(session.scheduler(), *cursor);
     if (is_dead_) break;
   }
   const Status status = cursor->status();

@@ -31,7 +31,7 @@ bool SimulatedClient::has_work() const {
 }
 
 Task<void> SimulatedClient::SweepNowAndThen() {
-  Scheduler& scheduler = sweeps_->tree().scheduler();
+  Scheduler& scheduler = sweeps_->scheduler();
   // It may fail: a server is out of reach, or somebody does not end what it began.
   const auto sweep = [this, &scheduler]() -> Task<void> {
     const Result<SweepReport> report = co_await store_->SweepOver(scheduler);
@@ -50,7 +50,7 @@ Task<void> SimulatedClient::RepairNowAndThen() {
     if (scene_.lost.empty()) co_return;
     static_cast<void>(co_await Repair());
   };
-  return NowAndThen(repairs_->tree().scheduler(), Random(scene_.plan.seed, kRepairStream - number_),
+  return NowAndThen(repairs_->scheduler(), Random(scene_.plan.seed, kRepairStream - number_),
                     scene_.plan.repair_us, *this, repair);
 }
 
@@ -66,7 +66,7 @@ Task<Result<RepairReport>> SimulatedClient::Repair() {
   options.lost = scene_.lost;
   const size_t losses = scene_.recorder.losses();
   Result<RepairReport> report =
-      co_await store_->RepairOver(repairs_->tree().scheduler(), std::move(options));
+      co_await store_->RepairOver(repairs_->scheduler(), std::move(options));
   if (!report) co_return report;
   const RepairReport& done = report.value();
   // Whatever begins from here on finds what the repair has left (rules P3 and P4).

@@ -38,7 +38,7 @@ Result<CheckReport> SweepAndCheck(Scene& scene, uint32_t number) {
     }
   }
   // Its own acknowledgement is all that the sweep waits for.
-  Scheduler& scheduler = session->tree().scheduler();
+  Scheduler& scheduler = session->scheduler();
   session->Spawn(store->KeepLeases(scheduler));
   const Result<SweepReport> swept = session->RunToEnd(store->SweepOver(scheduler));
   store->StopKeepingLeases();

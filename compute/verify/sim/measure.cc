@@ -144,7 +144,7 @@ class Bench {
       BOOST_OUTCOME_TRY(session, server.store->NewSession());
       server.sessions.emplace_back(static_cast<OpenSession*>(session.release()));
       OpenSession& open = *server.sessions.back();
-      network_.SetOwner(open.tree().scheduler().endpoint(), &open);
+      network_.SetOwner(open.scheduler().endpoint(), &open);
     }
     return server;
   }
@@ -227,7 +227,7 @@ class Bench {
     const auto is_idle = [this] {
       for (const ComputeServer& server : compute_) {
         for (const auto& session : server.sessions) {
-          if (session->tree().scheduler().running() != 0) return false;
+          if (session->scheduler().running() != 0) return false;
         }
       }
       return true;
