@@ -79,7 +79,7 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
   if (options.memory_bytes > kMostMemoryBytes) {
     return MakeError(Code::kInvalidArgument,
                      "--memory: one memory server has at most 8 TiB, and this is " +
-                         HumanBytes(given_bytes) + "; start several");
+                         ExactBytes(given_bytes) + "; start several");
   }
   if (!std::has_single_bit(options.lock_table_bytes) ||
       options.lock_table_bytes < sizeof(uint64_t) ||

@@ -53,7 +53,7 @@ struct LoadReport {
   std::optional<LoadError> error;        // the error that ended the load
   std::optional<uint64_t> resume_line;   // where to go on, if the load did not reach the end
   bool resumes_behind_bad_line = false;  // `resume_line` follows the line of `error`
-  bool stored_ahead = false;             // some lines from `resume_line` on may be stored
+  bool stored_ahead = false;             // lines from `resume_line` on may be stored
 
   // Whether `inserted` and `overwritten` count stored lines only. A store also counts failed puts.
   bool breakdown_is_exact() const { return inserted + overwritten == loaded; }

@@ -223,6 +223,7 @@ TEST_F(LoadTest, FullMemorySaysHowFarItCameAndCanGoOn) {
   EXPECT_EQ(report.loaded, 1000U);
   ASSERT_TRUE(report.resume_line.has_value());
   EXPECT_LE(*report.resume_line, 1001U);
+  EXPECT_EQ(report.stored_ahead, *report.resume_line < 1001U);
   for (uint64_t line = 1; line < *report.resume_line; ++line) {
     EXPECT_TRUE(state().map.contains(fmt::format("key{}", line)));
   }
@@ -259,6 +260,7 @@ TEST_F(LoadTest, StoreThatFailsAtOnceLosesNoLine) {
   const LoadReport report = LoadText("a\nb\nc\n");
   EXPECT_EQ(report.loaded, 0U);
   EXPECT_EQ(report.resume_line, 1U);
+  EXPECT_FALSE(report.stored_ahead);
   EXPECT_EQ(report.error->line, 1U);
   EXPECT_EQ(report.error->error.code, Code::kNodeUnreachable);
 }

@@ -19,10 +19,11 @@ constexpr size_t kBytesLeftOpen = 2;
 // The latest entry of a unit is near the new one if at most this part of the leaf is between them.
 constexpr size_t kNearFraction = 2;
 
-// A split in the middle may as well be this part of the entries away from it.
-constexpr size_t kSplitReach = 4;
-// What a split at (1/2 + d) of the entries costs: this times d^2, of the bytes of the leaf. By FindMiddle's argument it is 2.9;
-// of 2 to 6, 4 gave the least memory for file paths, URLs, log keys and numbers.
+// A split may be so much of the entries away from the middle: no half gets less than a third, which a merge would be looked
+// for (LeafEditor::IsSparse).
+constexpr size_t kSplitReach = 6;
+// What a split at (1/2 + d) of the entries costs: this times d^2, of the bytes of the leaf. By FindMiddle's argument it is 2.9.
+// Of 2, 2.9, 4 and 6, 4 gave the least memory for paths, URLs, log keys and numbers (scripts/memory_by_order).
 constexpr double kUnevenCost = 4;
 
 // Most units hold few entries, and an array for the maximum takes time to construct.
@@ -81,61 +82,55 @@ std::optional<LeafHalves> EncodeHalves(LeafPacker& packer, const LeafRewrite& re
 }
 
 // Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
-// it held, which fits (LAYOUT.md, "a split always leaves room").
+// it held, which fits (LAYOUT.md, "a split always leaves room"). `keys`: in their order.
 std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewrite,
                                     std::span<const Entry> entries, std::span<const uint32_t> ranks,
-                                    size_t middle, std::span<std::byte> left,
-                                    std::span<std::byte> right) {
-  KeyView last_below;
-  KeyView first_above;
+                                    std::span<const KeyView> keys, size_t middle,
+                                    std::span<std::byte> left, std::span<std::byte> right) {
   std::vector<Entry> parted(entries.size());
   std::array<size_t, 2> next{0, middle};
   for (size_t i = 0; i < entries.size(); ++i) {
-    const Entry& entry = entries[i];
     // An index: a branch would be mispredicted half the time.
-    const size_t side = ranks[i] < middle ? 0 : 1;
-    parted[next[side]++] = entry;
-    if (ranks[i] + 1 == middle) last_below = entry.key;
-    if (ranks[i] == middle) first_above = entry.key;
+    parted[next[ranks[i] < middle ? 0 : 1]++] = entries[i];
   }
-  return EncodeHalves(packer, rewrite, Separator(last_below, first_above),
+  return EncodeHalves(packer, rewrite, Separator(keys[middle - 1], keys[middle]),
                       std::span(parted).first(middle), std::span(parted).subspan(middle), left,
                       right);
 }
 
-// What a leaf of `count` entries does not store of their keys, less what its units store of its high fence.
-double BytesSaved(const LeafPacker& packer, size_t count, size_t prefix, size_t high_fence) {
-  const size_t of_fence = packer.Capacity(0) - packer.Capacity(high_fence - prefix);
-  return static_cast<double>(count * prefix) - static_cast<double>(of_fence);
-}
-
 // The number of entries on the left with which both halves take the least memory in the long run (Bayer and Unterauer, Prefix
-// B-Trees, TODS 1977: a split may choose among the separators near the middle). Every unit of the left half stores the fence, and
-// a half stores its keys without what its fences share.
+// B-Trees, TODS 1977: a split may choose among the separators near the middle). A half stores its keys without what its fences
+// share, and each of its units stores the rest of the high fence.
 // Uneven halves cost memory as well: where keys arrive in random order, leaves that are split at p are
 // -p ln p - (1 - p) ln (1 - p) full on average, which is 0.69 (1 - 2.9 d^2) for p = 1/2 + d.
+// `keys`: in their order. Requires: at least 2 entries.
 size_t FindMiddle(const LeafPacker& packer, const LeafRewrite& rewrite,
-                  std::span<const Entry> entries, std::span<const uint32_t> ranks) {
-  const size_t count = entries.size();
-  const size_t half = count / 2;
-  const size_t reach = count / kSplitReach;
-  std::vector<KeyView> keys(count);
-  for (size_t i = 0; i < count; ++i) keys[ranks[i]] = entries[i].key;
+                  std::span<const Entry> entries, std::span<const KeyView> keys) {
+  const size_t count = keys.size();
   const KeyView low = rewrite.low;
   const KeyView high = rewrite.high.infinite ? KeyView() : rewrite.high.key.view();
   const auto bytes = static_cast<double>(LeafPacker::BytesOf(entries, CommonBytes(low, high)));
+  // Each unit stores the fence.
+  const size_t bytes_for_fence_byte = packer.Capacity(0) - packer.Capacity(1);
+  // Of a long key, a leaf stores as much whatever the prefix is.
+  const bool has_long = std::ranges::any_of(entries, &Entry::is_long);
+  const auto saved_by = [&](size_t half_count, KeyView from, KeyView to) {
+    const size_t prefix = CommonBytes(from, to);
+    return static_cast<double>(has_long ? 0 : half_count * prefix) -
+           static_cast<double>(bytes_for_fence_byte * (to.size() - prefix));
+  };
+  const size_t half = count / 2;
   size_t best = half;
   double most = -std::numeric_limits<double>::infinity();
   // Outwards from the middle: of equals, the one that is nearest.
-  for (size_t distance = 0; distance <= reach; ++distance) {
+  for (size_t distance = 0; distance <= count / kSplitReach; ++distance) {
     for (const size_t middle : {half - distance, half + distance}) {
-      if (middle == 0 || middle >= count) continue;
       const KeyView separator = Separator(keys[middle - 1], keys[middle]);
+      if (!IsShortFence(low, separator)) continue;
       const double uneven = static_cast<double>(middle) / static_cast<double>(count) - 0.5;
-      const double saved =
-          BytesSaved(packer, middle, CommonBytes(low, separator), separator.size()) +
-          BytesSaved(packer, count - middle, CommonBytes(separator, high), high.size()) -
-          kUnevenCost * uneven * uneven * bytes;
+      const double saved = saved_by(middle, low, separator) +
+                           saved_by(count - middle, separator, high) -
+                           kUnevenCost * uneven * uneven * bytes;
       if (saved > most) {
         most = saved;
         best = middle;
@@ -204,19 +199,27 @@ std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rew
   std::vector<uint32_t> ranks;
   RankByKey(entries, scratch, ranks);
   const size_t count = entries.size();
-  const size_t best = FindMiddle(packer, rewrite, entries, ranks);
+  std::vector<KeyView> keys(count);
+  for (size_t i = 0; i < count; ++i) keys[ranks[i]] = entries[i].key;
+  const auto cut_at = [&](size_t middle) {
+    return TryEncode(packer, rewrite, entries, ranks, keys, middle, left, right);
+  };
   std::optional<LeafHalves> halves;
+  if (left_count != 0) halves = cut_at(left_count);
+  if (halves) return halves;
+  const size_t best = FindMiddle(packer, rewrite, entries, keys);
   if (left_count != 0) {
-    for (size_t middle = left_count; middle != best; middle < best ? ++middle : --middle) {
-      halves = TryEncode(packer, rewrite, entries, ranks, middle, left, right);
+    for (size_t middle = left_count; middle != best;) {
+      middle < best ? ++middle : --middle;
+      halves = cut_at(middle);
       if (halves) return halves;
     }
   }
-  // Outwards from there.
+  // Outwards: best, best+1, best-1, ...
   for (size_t distance = 0; distance <= count; ++distance) {
     for (const size_t middle : {best + distance, best - distance}) {
       if (middle == 0 || middle >= count) continue;  // also below 0, which wraps around
-      halves = TryEncode(packer, rewrite, entries, ranks, middle, left, right);
+      halves = cut_at(middle);
       if (halves) return halves;
     }
   }

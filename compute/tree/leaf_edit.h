@@ -49,8 +49,8 @@ struct OrderedCut {
 OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_t> counts,
                           std::span<const Entry> after, bool at_edge);
 
-// Splits `entries` near the middle, where both halves take least, fit, and have a short fence between them, and encodes the
-// halves. With `left_count` != 0, tries a left half of that many entries first, then on toward that place.
+// Splits `entries` where both halves take the least memory, near the middle, or at the nearest cut that fits and has a short
+// fence, and encodes the halves. With `left_count` != 0, tries a left half of that many entries first, then on toward there.
 // Requires: at least 2 entries, in the order of LeafView::AppendTo, a new one last; left_count < entries.size().
 // Returns: nullopt if no split fits.
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,

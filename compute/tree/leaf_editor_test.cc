@@ -216,26 +216,47 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
   }
 }
 
-// The separator of a split of ten keys, of which the first `ants` begin with another byte than the others.
-std::string SeparatorOfTen(size_t ants) {
+// The separator of a split of these keys, with a value of `value_bytes` each, between these fences.
+std::string SeparatorOf(const std::vector<std::string>& keys, size_t value_bytes, KeyView low = {},
+                        const HighFence& high = {}) {
   LeafPacker packer{LeafGeometry(kNodeBytes)};
-  std::vector<std::string> keys;
-  for (size_t i = 0; i < 10; ++i) keys.push_back(fmt::format("{}/{}", i < ants ? "ant" : "bee", i));
+  const std::string value(value_bytes, 'v');
   std::vector<Entry> entries;
-  for (const std::string& key : keys) entries.push_back({key, "v"});
+  for (const std::string& key : keys) entries.push_back({key, value});
   const LeafRewrite rewrite{
-      kLeaf, RemotePtr(ServerId{0}, 12288, 0), {}, NodeVersion{2}, HighFence{}, RemotePtr()};
+      kLeaf, RemotePtr(ServerId{0}, 12288, 0), gossamer::Key(low), NodeVersion{2}, high, {}};
   std::vector<std::byte> left(kNodeBytes);
   std::vector<std::byte> right(kNodeBytes);
   const std::optional<LeafHalves> halves = EncodeSplit(packer, rewrite, entries, 0, left, right);
   return halves ? std::string(halves->separator.view()) : "none";
 }
 
+// Twelve keys, of which the first `ants` begin with another byte than the others.
+std::vector<std::string> AntsAndBees(size_t ants) {
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < 12; ++i) {
+    keys.push_back(fmt::format("{}/{:02}", i < ants ? "ant" : "bee", i));
+  }
+  return keys;
+}
+
 TEST(EncodeSplit, CutsWhereThatSavesMost) {
-  EXPECT_EQ(SeparatorOfTen(4), "b") << "a short fence is worth it";
-  EXPECT_EQ(SeparatorOfTen(6), "b");
-  EXPECT_EQ(SeparatorOfTen(0), "bee/5");
-  EXPECT_EQ(SeparatorOfTen(1), "bee/5") << "it is too far from the middle";
+  EXPECT_EQ(SeparatorOf(AntsAndBees(0), 1), "bee/06") << "nothing to choose";
+  EXPECT_EQ(SeparatorOf(AntsAndBees(5), 1), "b") << "a short fence";
+  EXPECT_EQ(SeparatorOf(AntsAndBees(8), 1), "b");
+  EXPECT_EQ(SeparatorOf(AntsAndBees(8), 12), "ant/06") << "uneven halves of so much cost more";
+  EXPECT_EQ(SeparatorOf(AntsAndBees(3), 0), "bee/06") << "too far from the middle";
+}
+
+// A short fence between the two directories would leave the keys of the second one in full. One behind its first key has the
+// others share all but their numbers with both fences.
+TEST(EncodeSplit, CutsWhereTheFencesShareMost) {
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < 12; ++i) {
+    keys.push_back(fmt::format("{}{:02}", i < 7 ? "a-" : "a/very/long/directory/", i));
+  }
+  EXPECT_EQ(SeparatorOf(keys, 1, "a", HighFence::At("a/very/long/directory/99")),
+            "a/very/long/directory/08");
 }
 
 }  // namespace
