@@ -19,8 +19,8 @@ constexpr size_t kBytesLeftOpen = 2;
 // The latest entry of a unit is near the new one if at most this part of the leaf is between them.
 constexpr size_t kNearFraction = 2;
 
-// A split may be so much of the entries away from the middle: no half gets less than a third, which a merge would be looked
-// for (LeafEditor::IsSparse).
+// A split may be 1/kSplitReach of the entries away from the middle. A half with less than a third of them would soon be looked at
+// for a merge (LeafEditor::IsSparse).
 constexpr size_t kSplitReach = 6;
 // What a split at (1/2 + d) of the entries costs: this times d^2, of the bytes of the leaf. By FindMiddle's argument it is 2.9.
 // Of 2, 2.9, 4 and 6, 4 gave the least memory for paths, URLs, log keys and numbers (scripts/memory_by_order).
