@@ -153,6 +153,8 @@ TEST_P(RepairTest, OthersWorkMeanwhile) {
       const std::unique_ptr<Session> session = stores[own]->NewSession().value();
       std::map<uint64_t, uint64_t> unsure;
       for (uint64_t version = 1; !is_repaired || version % 500 != 0; ++version) {
+        // The blocks that are replaced wait for a second: a quicker writer would fill the memory.
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
         const uint64_t number = random.Below(kKeys) / kThreads * kThreads + own;
         const Result<std::string> value = session->Get(KeyOf(number));
         const auto known = written[own].find(number);

@@ -75,8 +75,7 @@ void SimulatedClients::Pass(std::chrono::milliseconds time) {
 }
 
 void SimulatedClients::Sweep() {
-  const Result<SweepReport> report =
-      work_->RunToEnd(worker_.store->SweepOver(work_->scheduler()));
+  const Result<SweepReport> report = work_->RunToEnd(worker_.store->SweepOver(work_->scheduler()));
   ASSERT_TRUE(report) << report.error().ToString();
 }
 

@@ -225,8 +225,7 @@ Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets)
       if (is_dead_) co_return;
     }
     if (random.Below(100) < scene_.plan.work.nap_percent) {
-      co_await session.scheduler().SleepFor(
-          std::chrono::nanoseconds(random.Below(longest_nap_ns)));
+      co_await session.scheduler().SleepFor(std::chrono::nanoseconds(random.Below(longest_nap_ns)));
       if (is_dead_) co_return;
     }
     if (!only_gets && scene_.workload.DrawsBatch(random)) {
@@ -268,10 +267,10 @@ ValueId SimulatedClient::Verify(uint32_t key, std::string_view value) {
 Task<void> SimulatedClient::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
   constexpr uint64_t kDoublings = 20;
   if (is_dead_) co_return;
-  scene_.verdict.Judge({fmt::format("client {} lane {} key {}", number_, lane, key), uuid(),
-                        scene_.network.IdOf(session.scheduler().endpoint()),
-                        scene_.recorder.lanes()[lane].since},
-                       error);
+  scene_.verdict.Judge(
+      {fmt::format("client {} lane {} key {}", number_, lane, key), uuid(),
+       scene_.network.IdOf(session.scheduler().endpoint()), scene_.recorder.lanes()[lane].since},
+      error);
   const bool is_loss = error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
                        error.code == Code::kMaybeApplied;
   if (is_loss && scene_.plan.clients_stay) {
