@@ -47,7 +47,7 @@ class Loader {
 
  private:
   Status StartWorkers() {
-    const uint32_t threads = options_.sorted_fill ? 1 : std::max<uint32_t>(options_.threads, 1);
+    const uint32_t threads = options_.sorted ? 1 : std::max<uint32_t>(options_.threads, 1);
     std::vector<std::unique_ptr<LoadWorker>> workers;
     for (uint32_t i = 0; i < threads; ++i) {
       Result<std::unique_ptr<Session>> session = store_.NewSession();
@@ -93,7 +93,7 @@ class Loader {
     line.number = reader_.number();
     const std::string_view key = batch.key(line);
     const bool ascends = key >= std::string_view(last_key_);
-    if (!ascends && options_.sorted_fill) {
+    if (!ascends && options_.sorted) {
       batch.bytes.resize(before);
       End(line.number,
           MakeError(Code::kInvalidArgument,
@@ -125,7 +125,7 @@ class Loader {
   void Flush() {
     if (pending_->lines.empty()) return;
     std::unique_ptr<LoadBatch> batch = std::exchange(pending_, std::make_unique<LoadBatch>());
-    const bool is_short = batch->lines.size() < kLeastSorted && !options_.sorted_fill;
+    const bool is_short = batch->lines.size() < kLeastSorted && !options_.sorted;
     batch->is_sorted = batch->is_sorted && !is_short;
     // The lines of a key come to different workers then, but in their order.
     if (batch->is_sorted != was_sorted_) {

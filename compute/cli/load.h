@@ -4,8 +4,8 @@
 // puts a batch at a time, sorted by key (Session::MultiPut). A key always goes to the same worker, and a worker puts its
 // batches in the order of the lines: if a key comes twice, the later line wins.
 //
-// A batch whose keys ascend goes to one worker, which builds full leaves from it (Session::LoadSorted). That is found out, or
-// said beforehand (`sorted_fill`). If it was said, a line that does not ascend ends the load; all lines before it are stored.
+// A batch whose keys ascend goes to one worker, which builds whole leaves from it (Session::LoadSorted). That is found out, or
+// said beforehand (`sorted`). If it was said, a line that does not ascend ends the load; all lines before it are stored.
 //
 // The report says how many lines were stored and from which line to go on. All lines before
 // `resume_line` are stored, except a bad line that ended the load: then `resume_line` is the next
@@ -25,10 +25,15 @@
 
 namespace gossamer::cli {
 
+// Full leaves are split by the first key that comes in between. By one such key for each hundred, the memory of full leaves grew by
+// 23 %, of leaves like these by 3 %.
+inline constexpr double kUsualFill = 0.9;
+
 struct LoadOptions {
   uint32_t threads = 1;
-  uint64_t from_line = 1;             // skip earlier lines
-  std::optional<double> sorted_fill;  // keys ascend: how full leaves get, above 0 and at most 1
+  uint64_t from_line = 1;    // skip earlier lines
+  bool sorted = false;       // keys ascend
+  double fill = kUsualFill;  // how full leaves get where they do, above 0 and at most 1
   LineForm form = LineForm::kEscaped;
   bool skip_errors = false;  // report and skip a bad line; otherwise it ends the load
   bool show_progress = true;

@@ -142,10 +142,12 @@ Command LoadCommand() {
           "how many lines are stored and from which line to go on, which is the one behind "
           "a bad line:\n"
           "--from_line=N.\n"
-          "Full leaves are built where keys ascend (LC_ALL=C sort), much quicker than by puts.\n"
-          "--sorted: they all ascend; leaves get as full as --fill says. A line whose key is "
-          "less than the one\n"
-          "before ends the load; the lines before it are stored.\n",
+          "Whole leaves are built where keys ascend (LC_ALL=C sort), much quicker than by puts. "
+          "They get as\n"
+          "full as --fill says: 1 if no keys will come in between.\n"
+          "--sorted: all keys ascend. A line whose key is less than the one before ends the "
+          "load; the lines\n"
+          "before it are stored.\n",
       .min_arguments = 1,
       .max_arguments = 1,
       .flags = {"threads", "from_line", "on_error", "raw", "sorted", "fill"},

@@ -68,7 +68,7 @@ TEST_F(LoadTest, RawLinesHaveNoEscapes) {
 }
 
 TEST_F(LoadTest, SortedLinesAreLoadedInOrder) {
-  options_.sorted_fill = 0.9;
+  options_.sorted = true;
   options_.threads = 3;
   std::string text;
   for (int line = 0; line < 30'000; ++line) text += fmt::format("key{:06}\t{}\n", line / 2, line);
@@ -80,7 +80,7 @@ TEST_F(LoadTest, SortedLinesAreLoadedInOrder) {
 }
 
 TEST_F(LoadTest, ALineThatIsNotSortedEndsASortedLoadBehindAllLinesBeforeIt) {
-  options_.sorted_fill = 1;
+  options_.sorted = true;
   options_.skip_errors = true;  // it is no bad line
   const LoadReport report = LoadText("a\t1\nb\t2\nd\t3\nc\t4\ne\t5\n");
   EXPECT_FALSE(report.complete());
@@ -94,7 +94,7 @@ TEST_F(LoadTest, ALineThatIsNotSortedEndsASortedLoadBehindAllLinesBeforeIt) {
 }
 
 TEST_F(LoadTest, AFailedSortedLoadTellsWhereToGoOn) {
-  options_.sorted_fill = 1;
+  options_.sorted = true;
   state().max_keys = 2;
   const LoadReport report = LoadText("a\t1\nb\t2\nc\t3\nd\t4\n");
   EXPECT_FALSE(report.complete());

@@ -12,7 +12,7 @@ constexpr size_t kQueuedBatches = 8;
 
 LoadWorker::LoadWorker(std::unique_ptr<Session> session, const LoadOptions& options,
                        LoadShared& shared)
-    : session_(std::move(session)), fill_(options.sorted_fill.value_or(1)), shared_(shared) {
+    : session_(std::move(session)), fill_(options.fill), shared_(shared) {
   thread_ = std::thread([this] { Run(); });
 }
 

@@ -46,8 +46,10 @@ DEFINE_bool(quick, false, "stat: do not read the tree");
 DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
 DEFINE_uint64(from_line, 1, "load: begin at this line of the file");
-DEFINE_bool(sorted, false, "load, size: the keys ascend: build full leaves");
-DEFINE_double(fill, 1.0, "with --sorted: how full leaves get, above 0 and at most 1");
+DEFINE_bool(sorted, false, "load, size: the keys ascend");
+DEFINE_double(fill, gossamer::cli::kUsualFill,
+              "how full leaves get where keys ascend, above 0 and at most 1; the rest is for keys "
+              "that come in between");
 DEFINE_bool(raw, false, "load, size: the lines have no escapes: a backslash is a backslash");
 DEFINE_string(on_error, "stop", "load: stop at a bad line, or skip it");
 DEFINE_uint64(records, 0, "size: how many records the store is to hold");
@@ -151,7 +153,8 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.load.from_line = FLAGS_from_line;
   if (FLAGS_raw) options.load.form = LineForm::kRaw;
   options.load.skip_errors = FLAGS_on_error == "skip";
-  if (FLAGS_sorted) options.load.sorted_fill = FLAGS_fill;
+  options.load.sorted = FLAGS_sorted;
+  options.load.fill = FLAGS_fill;
   options.size = SizeOptionsOfFlags();
   if (FLAGS_threads < 1 || FLAGS_threads > kMaxThreads) {
     return MakeError(Code::kInvalidArgument, fmt::format("--threads must be 1 to {}", kMaxThreads));

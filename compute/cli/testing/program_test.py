@@ -346,6 +346,14 @@ class BadInput(ProgramTest):
         self.assertEqual(self.dump(), b"a\t1\nb\t2\nkept\tvalue\n")
         self.check()
 
+    def test_a_load_in_order_leaves_room_for_keys_in_between(self):
+        self.bench.memory()
+        live = lambda: sum(server["live_bytes"] for server in self.check()["memory"])
+        self.gossamer("load", "-", stdin=b"".join(b"key%07d\tvalue\n" % i for i in range(0, 100_000, 2)))
+        before = live()
+        self.gossamer("load", "-", stdin=b"".join(b"key%07d\tvalue\n" % (i * 7919 % 100_000 | 1) for i in range(500)))
+        self.assertLess(live(), 1.1 * before)
+
     def test_last_line_without_newline_is_loaded(self):
         self.bench.memory()
         self.gossamer("load", "-", stdin=b"a\t1\nb\t2", err="does not end in a newline")
