@@ -195,6 +195,7 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t left_count,
                                       std::span<std::byte> left, std::span<std::byte> right) {
+  if (entries.size() < 2) return std::nullopt;
   RankScratch scratch;
   std::vector<uint32_t> ranks;
   RankByKey(entries, scratch, ranks);

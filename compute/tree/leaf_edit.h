@@ -51,8 +51,8 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
 
 // Splits `entries` where both halves take the least memory, near the middle, or at the nearest cut that fits and has a short
 // fence, and encodes the halves. With `left_count` != 0, tries a left half of that many entries first, then on toward there.
-// Requires: at least 2 entries, in the order of LeafView::AppendTo, a new one last; left_count < entries.size().
-// Returns: nullopt if no split fits.
+// Requires: entries in the order of LeafView::AppendTo, a new one last; left_count < entries.size().
+// Returns: nullopt if no split fits: one entry alone, which is too long for the leaf, has none.
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t left_count,
                                       std::span<std::byte> left, std::span<std::byte> right);

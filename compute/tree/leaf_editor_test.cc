@@ -248,6 +248,8 @@ TEST(EncodeSplit, CutsWhereThatSavesMost) {
   EXPECT_EQ(SeparatorOf(AntsAndBees(3), 0), "bee/06") << "too far from the middle";
 }
 
+TEST(EncodeSplit, OneEntryHasNone) { EXPECT_EQ(SeparatorOf({"ant"}, 1), "none"); }
+
 // A short fence between the two directories would leave the keys of the second one in full. One behind its first key has the
 // others share all but their numbers with both fences.
 TEST(EncodeSplit, CutsWhereTheFencesShareMost) {
