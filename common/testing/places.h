@@ -8,8 +8,8 @@
 
 namespace gossamer {
 
-// The distance between the places, and the first one: every place. With a sanitizer every third one;
-// the seed draws the first.
+// The distance between the places, and the first one: every place. With a sanitizer it is every
+// third one, and the seed draws the first.
 inline constexpr uint64_t kPlaceStep = kIsSanitized ? 3 : 1;
 inline uint64_t FirstPlace() { return 1 + TestSeed() % kPlaceStep; }
 

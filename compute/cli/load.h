@@ -1,11 +1,13 @@
 // load: puts the lines of a file, many at a time.
 //
-// The calling thread reads and decodes lines and passes them, in batches, to worker threads. Each worker has a session and
-// puts a batch at a time, sorted by key (Session::MultiPut). A key always goes to the same worker, and a worker puts its
-// batches in the order of the lines: if a key comes twice, the later line wins.
+// The calling thread reads and decodes lines and passes them, in batches, to worker threads. Each
+// worker has a session and puts a batch at a time, sorted by key (Session::MultiPut). A key always
+// goes to the same worker, and a worker puts its batches in the order of the lines: if a key comes
+// twice, the later line wins.
 //
-// A batch whose keys ascend goes to one worker, which builds whole leaves from it (Session::LoadSorted). That is found out, or
-// said beforehand (`sorted`). If it was said, a line that does not ascend ends the load; all lines before it are stored.
+// A batch whose keys ascend goes to one worker, which builds whole leaves from it
+// (Session::LoadSorted). That is found out, or said beforehand (`sorted`). If it was said, a line that
+// does not ascend ends the load; all lines before it are stored.
 //
 // The report says how many lines were stored and from which line to go on. All lines before
 // `resume_line` are stored, except a bad line that ended the load: then `resume_line` is the next
@@ -25,8 +27,8 @@
 
 namespace gossamer::cli {
 
-// Full leaves are split by the first key that comes in between. By one such key for each hundred, the memory of full leaves grew by
-// 23 %, of leaves like these by 3 %.
+// Full leaves are split by the first key that comes in between. By one such key for each hundred, the
+// memory of full leaves grew by 23 %, of leaves like these by 3 % (docs/sizing.md).
 inline constexpr double kUsualFill = 0.9;
 
 struct LoadOptions {

@@ -104,8 +104,8 @@ TEST(Size, EachChoiceIsATenthNearTheTruthAtMost) {
       const double node_bytes = choice.parameters.node_bytes;
       ExpectWithin(choice.record.leaves, real.report.leaf_bytes_per_key, 0.1, "leaves");
       // Nodes that random keys fill split at nearly the same time: before it they are full, after it half full. The sample
-      // and the store are in different moments of that, so that the estimate may be half or twice the truth. (Internal nodes
-      // are few.)
+      // and the store are in different moments of that, so that the estimate may be half or
+      // twice the truth. (Internal nodes are few.)
       const double internal = static_cast<double>(real.report.internal_nodes) * node_bytes;
       EXPECT_GE(choice.record.internal_nodes * kRecords, internal / 2);
       EXPECT_LE(choice.record.internal_nodes * kRecords, internal * 2);

@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, FairnessTest,
     testing::Values(
         Contest{"OneComputeServerOneKey", 1, 1, 0, 1},
-        // Two that are written together are answered together, and their sessions go on in any order.
+        // Two that are written together are answered together; their sessions go on in any order.
         Contest{"OneComputeServerOneSlot", 1, 64, sizeof(uint64_t), 2},
         Contest{"OneKey", 4, 1, 0, 2 * InTurn(4)},
         Contest{"OneSlot", 4, 64, sizeof(uint64_t), 2 * InTurn(4)},

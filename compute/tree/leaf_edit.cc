@@ -19,11 +19,12 @@ constexpr size_t kBytesLeftOpen = 2;
 // The latest entry of a unit is near the new one if at most this part of the leaf is between them.
 constexpr size_t kNearFraction = 2;
 
-// A split may be 1/kSplitReach of the entries away from the middle. A half with less than a third of them would soon be looked at
-// for a merge (LeafEditor::IsSparse).
+// A split may be 1/kSplitReach of the entries away from the middle. A half with less than a third of
+// them would soon be looked at for a merge (LeafEditor::IsSparse).
 constexpr size_t kSplitReach = 6;
-// What a split at (1/2 + d) of the entries costs: this times d^2, of the bytes of the leaf. By FindMiddle's argument it is 2.9.
-// Of 2, 2.9, 4 and 6, 4 gave the least memory for paths, URLs, log keys and numbers (scripts/memory_by_order).
+// What a split at (1/2 + d) of the entries costs: this times d^2, of the bytes of the leaf. By
+// FindMiddle's argument it is 2.9. Of 2, 2.9, 4 and 6, 4 gave the least memory for paths, URLs, log
+// keys and numbers (scripts/memory_by_order).
 constexpr double kUnevenCost = 4;
 
 // Most units hold few entries, and an array for the maximum takes time to construct.
@@ -98,11 +99,12 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
                       right);
 }
 
-// The number of entries on the left with which both halves take the least memory in the long run (Bayer and Unterauer, Prefix
-// B-Trees, TODS 1977: a split may choose among the separators near the middle). A half stores its keys without what its fences
-// share, and each of its units stores the rest of the high fence.
-// Uneven halves cost memory as well: where keys arrive in random order, leaves that are split at p are
-// -p ln p - (1 - p) ln (1 - p) full on average, which is 0.69 (1 - 2.9 d^2) for p = 1/2 + d.
+// The number of entries on the left with which both halves take the least memory in the long run
+// (Bayer and Unterauer, Prefix B-Trees, TODS 1977: a split may choose among the separators near the
+// middle). A half stores its keys without what its fences share, and each of its units stores the rest
+// of the high fence.
+// Uneven halves cost memory as well: where keys arrive in random order, leaves that are split at p
+// are -p ln p - (1 - p) ln (1 - p) full on average, which is 0.69 (1 - 2.9 d^2) for p = 1/2 + d.
 // `keys`: in their order. Requires: at least 2 entries.
 size_t FindMiddle(const LeafPacker& packer, const LeafRewrite& rewrite,
                   std::span<const Entry> entries, std::span<const KeyView> keys) {

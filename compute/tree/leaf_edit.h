@@ -49,9 +49,9 @@ struct OrderedCut {
 OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_t> counts,
                           std::span<const Entry> after, bool at_edge);
 
-// Splits `entries` where both halves take the least memory, near the middle, or at the nearest cut that fits and has a short
-// fence, and encodes the halves. With `left_count` != 0, tries a left half of that many entries first, then on toward there.
-// Requires: entries in the order of LeafView::AppendTo, a new one last; left_count < entries.size().
+// Cuts `entries` near the middle, where the halves take least, or as near there as both fit and the
+// fence is short, and encodes them. `left_count` != 0: tries that many on the left, then on to there.
+// Requires: the order of LeafView::AppendTo, a new entry last; left_count < entries.size().
 // Returns: nullopt if no split fits: one entry alone, which is too long for the leaf, has none.
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t left_count,

@@ -15,8 +15,8 @@ inline constexpr bool kIsSanitized = false;
 inline constexpr bool kIsSanitized = false;
 #endif
 
-// With a sanitizer, whose code is ten times slower, a fifth of them. The release build compares results
-// in all rounds.
+// With a sanitizer, whose code is ten times slower, a fifth of them. The release build compares
+// results in all rounds.
 constexpr int Rounds(int all) { return kIsSanitized ? (all + 4) / 5 : all; }
 
 }  // namespace gossamer
