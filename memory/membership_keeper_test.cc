@@ -7,8 +7,6 @@
 namespace gossamer {
 namespace {
 
-using testing::MemoryBootstrap;
-
 Joined JoinAlone(Bootstrap& bootstrap) {
   JoinOptions options;
   options.fabric = "shm";

@@ -43,7 +43,7 @@ MemoryFigures Figures() {
 TEST(MemoryMetricsTest, FamiliesHaveTheGoldenText) {
   const std::string text =
       prometheus::TextSerializer().Serialize(MemoryFamilies(Facts(), Figures()));
-  EXPECT_THAT(testing::ProblemsOfMetrics(text), IsEmpty());
+  EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
   std::string samples;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

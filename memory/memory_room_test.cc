@@ -21,7 +21,6 @@ namespace gossamer {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::TemporaryDirectory;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kGiB = uint64_t{1} << 30;

@@ -25,7 +25,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::TemporaryDirectory;
 
 MemoryServerOptions Small() {
   MemoryServerOptions options;

@@ -20,11 +20,9 @@ namespace gossamer {
 namespace {
 
 using ::testing::AllOf;
-using testing::ChildProcess;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::RawClient;
 using ::testing::StartsWith;
 
 class ProgramAdminTest : public ::testing::Test {
@@ -44,7 +42,7 @@ class ProgramAdminTest : public ::testing::Test {
     return reply.substr(reply.find("\r\n\r\n") + 4);
   }
 
-  const testing::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
 };
 
 TEST_F(ProgramAdminTest, AnswersAllPaths) {
@@ -58,7 +56,7 @@ TEST_F(ProgramAdminTest, AnswersAllPaths) {
   EXPECT_THAT(RawClient(address).Get("/absent"), StartsWith("HTTP/1.1 404 "));
 
   const std::string metrics = BodyOf(RawClient(address).Get("/metrics"));
-  EXPECT_THAT(testing::ProblemsOfMetrics(metrics), IsEmpty());
+  EXPECT_THAT(ProblemsOfMetrics(metrics), IsEmpty());
   EXPECT_THAT(metrics,
               AllOf(HasSubstr("gossamer_build_info{"), HasSubstr("process_cpu_seconds_total "),
                     HasSubstr("gossamer_memory_compute_servers{store=\"s\",server=\"0\"} 0\n")));
@@ -80,7 +78,7 @@ TEST_F(ProgramAdminTest, AnswersAllPaths) {
 TEST_F(ProgramAdminTest, LivesButIsNotReadyWhileItStarts) {
   // It waits for a store to join that does not exist.
   auto arguments = Arguments("127.0.0.1:0");
-  arguments.back() = "--admin=127.0.0.1:" + std::to_string(testing::FreePort());
+  arguments.back() = "--admin=127.0.0.1:" + std::to_string(FreePort());
   arguments.emplace_back("--create=join");
   const std::string address = arguments[5].substr(8);
   ChildProcess server(arguments);

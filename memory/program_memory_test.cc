@@ -19,9 +19,7 @@ namespace gossamer {
 namespace {
 
 using ::testing::AllOf;
-using testing::ChildProcess;
 using ::testing::HasSubstr;
-using testing::TemporaryDirectory;
 using Arguments = std::vector<std::string>;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;

@@ -26,16 +26,14 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
-using testing::ChildProcess;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::TemporaryDirectory;
 using Arguments = std::vector<std::string>;
 
 std::string Program() { return BuiltFile("bin/gossamer-memory"); }
 
-class ProgramTest : public testing::BothBootstraps {
+class ProgramTest : public BothBootstraps {
  protected:
   std::unique_ptr<ChildProcess> Launch(const Arguments& more = {}) const {
     Arguments arguments = {Program(), "--memory=4MiB", "--store=s", "--bootstrap=" + url_};
@@ -252,7 +250,7 @@ TEST(ProgramFabric, AMachineWithoutRdmaIsTold) {
 }
 
 TEST(ProgramBootstrap, MemcachedThatDiedIsTold) {
-  testing::MemcachedProcess memcached;
+  MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());
   ChildProcess server(
       {Program(), "--memory=4MiB", "--create=new", "--bootstrap=" + memcached.url()});
@@ -268,7 +266,7 @@ TEST(ProgramBootstrap, MemcachedThatDiedIsTold) {
 }
 
 TEST(ProgramBootstrap, MemcachedThatWasRestartedLearnsTheStoreAgain) {
-  testing::MemcachedProcess memcached;
+  MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());
   const Arguments start = {Program(), "--memory=4MiB", "--bootstrap=" + memcached.url()};
   Arguments start_first = start;

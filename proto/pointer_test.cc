@@ -10,12 +10,12 @@
 namespace gossamer {
 namespace {
 
-constexpr RemotePtr kNode(ServerId{3}, 0x12300, 7);
+constexpr RemotePtr kPointer(ServerId{3}, 0x12300, 7);
 
 TEST(RemotePtr, GoldenWords) {
-  EXPECT_EQ(kNode.word(), 0x0003000000012307u);
+  EXPECT_EQ(kPointer.word(), 0x0003000000012307u);
   EXPECT_EQ(BlockPtr(ServerId{0xffff}, 0x45640, 63).word(), 0xffff00000004567fu);
-  EXPECT_EQ(RootWord(kNode, 2).word(), 0x0003100000012307u);
+  EXPECT_EQ(RootWord(kPointer, 2).word(), 0x0003100000012307u);
 }
 
 TEST(RemotePtr, NullIsTheZeroWordOnly) {
@@ -37,7 +37,7 @@ void ExpectAllGenerationsOnce(Pointer pointer) {
 }
 
 TEST(RemotePtr, NextGenerationGoesRoundAndTouchesNothingElse) {
-  ExpectAllGenerationsOnce(kNode);
+  ExpectAllGenerationsOnce(kPointer);
   ExpectAllGenerationsOnce(BlockPtr(ServerId{0xffff}, kMaxOffset & ~(kBlockAlignment - 1), 5));
 }
 
@@ -63,7 +63,7 @@ TEST_F(PointerTest, PartsComeBack) {
 }
 
 TEST(LockWord, GoldenWord) {
-  EXPECT_EQ(LockWord({ComputeId{0x1122}, 0x334455}, kNode).word(), 0x1122334455000123u);
+  EXPECT_EQ(LockWord({ComputeId{0x1122}, 0x334455}, kPointer).word(), 0x1122334455000123u);
   EXPECT_EQ(LockWord().word(), 0u);
   EXPECT_TRUE(LockWord().is_free());
 }
@@ -80,7 +80,7 @@ TEST(LockWord, PartsComeBackAndStayInTheirFields) {
   EXPECT_EQ(word.ForMerge().lease(), word.lease());
   EXPECT_EQ(word.ForMerge().node(), word.node());
   // An incarnation that exceeds 24 bits does not change the compute server's id.
-  EXPECT_EQ(LockWord({ComputeId{1}, 0x1000002}, kNode).lease(), (Lease{ComputeId{1}, 2}));
+  EXPECT_EQ(LockWord({ComputeId{1}, 0x1000002}, kPointer).lease(), (Lease{ComputeId{1}, 2}));
   EXPECT_FALSE(LockWord({ComputeId{1}, 0}, RemotePtr()).is_free());
 }
 

@@ -19,7 +19,6 @@ using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::RawClient;
 using ::testing::StartsWith;
 
 constexpr char kHealthz[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";

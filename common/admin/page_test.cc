@@ -20,7 +20,6 @@ namespace gossamer {
 namespace {
 
 using ::testing::AllOf;
-using testing::ChildProcess;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::ordered_json;

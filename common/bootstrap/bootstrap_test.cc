@@ -18,10 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::TemporaryDirectory;
 using Text = std::optional<std::string>;
 
-class BootstrapTest : public testing::BothBootstraps {
+class BootstrapTest : public BothBootstraps {
  protected:
   Text Get(const std::string& store) { return bootstrap_->Get(store).value(); }
   bool Swap(const std::string& store, const Text& expected, const Text& desired) {
@@ -124,7 +123,6 @@ TEST_P(BootstrapTest, JoinLockExcludesThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-using testing::MemoryBootstrap;
 using Call = MemoryBootstrap::Call;
 
 TEST(FaultyBootstrap, LosesAndOverwrites) {
@@ -233,7 +231,7 @@ TEST(DirectoryBootstrap, ManyMakeOne) {
 }
 
 TEST(MemcachedBootstrap, KilledInMidUseIsUnreachable) {
-  testing::MemcachedProcess memcached;
+  MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());
   const auto bootstrap = OpenBootstrap(memcached.url()).value();
   auto lock = bootstrap->LockForJoin("s", milliseconds(0));
@@ -250,7 +248,7 @@ TEST(MemcachedBootstrap, KilledInMidUseIsUnreachable) {
 }
 
 TEST(MemcachedBootstrap, StoppedIsUnreachableInTime) {
-  testing::MemcachedProcess memcached;
+  MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());
   const auto bootstrap = OpenBootstrap(memcached.url()).value();
   memcached.Signal(SIGSTOP);

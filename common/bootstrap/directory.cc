@@ -22,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kPollInterval{20};
+constexpr milliseconds kLockPollInterval{20};
 constexpr milliseconds kChangePatience{5000};  // A change takes well under a millisecond.
 // In a directory that a server has made: its time is when.
 constexpr const char* kMadeFile = "made";
@@ -235,7 +235,7 @@ class DirectoryBootstrap final : public Bootstrap {
                          fmt::format("another process has held {}/{} for {} ms; try again",
                                      place_.path(), name, patience.count()));
       }
-      std::this_thread::sleep_for(kPollInterval);
+      std::this_thread::sleep_for(kLockPollInterval);
     }
     return Ok();
   }

@@ -16,8 +16,6 @@ namespace gossamer {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::MemberTest;
-using testing::MemoryBootstrap;
 using Call = MemoryBootstrap::Call;
 
 // Lets one thread at a time go on to its next call of the bootstrap, in an order that a seed decides.

@@ -16,8 +16,6 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::MemberTest;
-using testing::MemoryBootstrap;
 using Call = MemoryBootstrap::Call;
 
 constexpr milliseconds kRepublishWait{300};

@@ -12,8 +12,6 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::MemberTest;
-using testing::MemoryBootstrap;
 using Call = MemoryBootstrap::Call;
 
 TEST_F(MemberTest, ALookAtARecordInPlaceIsOneRead) {

@@ -13,7 +13,7 @@
 #include "common/bootstrap/member.h"
 #include "common/bootstrap/testing/memory_bootstrap.h"
 
-namespace gossamer::testing {
+namespace gossamer {
 
 class MemberTest : public ::testing::Test {
  protected:
@@ -54,4 +54,4 @@ class MemberTest : public ::testing::Test {
   std::atomic<int> probes_ = 0;
 };
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

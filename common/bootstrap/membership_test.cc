@@ -33,7 +33,7 @@ Result<std::string> Address(const MemberIdentity& identity) {
   return fmt::format("address-{}", ToInteger(identity.server));
 }
 
-class MembershipTest : public testing::BothBootstraps {
+class MembershipTest : public BothBootstraps {
  protected:
   LivenessProbe Probe() {
     return [this](const StoreRecord&, const MemberRecord& member) {
@@ -341,7 +341,7 @@ TEST_P(MembershipTest, ThreadsThatRaceMakeOneStore) {
 
 // A process killed between its region's start and the publication leaves no trace in the record.
 TEST(DirectoryMembership, ServerKilledBeforePublishingIsForgotten) {
-  const testing::TemporaryDirectory directory;
+  const TemporaryDirectory directory;
   const std::string url = "dir:" + directory.path();
   const LivenessProbe alive = [](const StoreRecord&, const MemberRecord&) {
     return Liveness::kAlive;

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr uint64_t kTimeoutMs = 2000;
-constexpr milliseconds kPollInterval{50};
+constexpr milliseconds kJoinPollInterval{50};
 constexpr time_t kForever = 0;
 constexpr time_t kAbsenceSeconds = 1;
 
@@ -189,7 +189,7 @@ class MemcachedBootstrap final : public Bootstrap {
             fmt::format("other memory servers have been joining store '{}' for {} ms; try again",
                         store, patience.count()));
       }
-      std::this_thread::sleep_for(kPollInterval);
+      std::this_thread::sleep_for(kJoinPollInterval);
     }
   }
 

@@ -11,7 +11,7 @@
 #include "common/bootstrap/bootstrap.h"
 #include "common/testing/memcached_process.h"
 
-namespace gossamer::testing {
+namespace gossamer {
 
 class TemporaryDirectory {
  public:
@@ -59,4 +59,4 @@ class BothBootstraps : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Bootstrap> bootstrap_;
 };
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

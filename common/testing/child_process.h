@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace gossamer::testing {
+namespace gossamer {
 
 class ChildProcess {
  public:
@@ -110,4 +110,4 @@ class ChildProcess {
   std::string error_;
 };
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace gossamer::testing {
+namespace gossamer {
 
 // The bytes as text.
 inline std::string_view TextOf(const uint8_t* data, size_t size) {
@@ -56,4 +56,4 @@ class FuzzBytes {
   std::string_view rest_;
 };
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

@@ -14,7 +14,7 @@
 
 #include "common/testing/child_process.h"
 
-namespace gossamer::testing {
+namespace gossamer {
 
 inline sockaddr_in Loopback(uint16_t port) {
   sockaddr_in address{};
@@ -96,4 +96,4 @@ class MemcachedProcess {
   std::unique_ptr<ChildProcess> process_;
 };
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

@@ -8,7 +8,7 @@
 namespace gossamer {
 namespace {
 
-constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+constexpr std::array<const char*, 6> kUnitNames = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
 // Three significant digits: "1.00", "12.3", "340". Rounding may carry ("9.995" gives "10.0").
 std::string ThreeDigits(double value) {
@@ -26,11 +26,11 @@ std::string HumanBytes(uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
-  while (value >= 1023.5 && unit + 1 < kUnits.size()) {
+  while (value >= 1023.5 && unit + 1 < kUnitNames.size()) {
     value /= 1024;
     ++unit;
   }
-  return ThreeDigits(value) + " " + kUnits[unit];
+  return ThreeDigits(value) + " " + kUnitNames[unit];
 }
 
 std::string ExactBytes(uint64_t bytes) {
@@ -39,7 +39,7 @@ std::string ExactBytes(uint64_t bytes) {
     bytes /= 1024;
     ++units;
   }
-  return fmt::format("{} {}", bytes, units == 0 ? "B" : kUnits[units - 1]);
+  return fmt::format("{} {}", bytes, units == 0 ? "B" : kUnitNames[units - 1]);
 }
 
 std::string FixedDecimals(double value, int decimals) {

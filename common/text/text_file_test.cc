@@ -14,8 +14,6 @@
 namespace gossamer {
 namespace {
 
-using testing::TemporaryDirectory;
-
 class ReadPasswordTest : public ::testing::Test {
  protected:
   Result<std::string> Read(const std::string& text, mode_t mode = 0600) {

@@ -31,11 +31,11 @@ constexpr uint64_t kMaxPipeline = 65'536;
 constexpr uint64_t kMaxProgressMs = 3'600'000;
 constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps one bit for each
 
-Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
+Error WrongFlag(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
 
 Status InRange(const char* flag, uint64_t value, uint64_t low, uint64_t high) {
   if (value >= low && value <= high) return Ok();
-  return Wrong(
+  return WrongFlag(
       fmt::format("--{}={} is not from {} to {}", flag, value, HumanCount(low), HumanCount(high)));
 }
 
@@ -61,7 +61,7 @@ Status CheckNumbers(const FlagValues& flags) {
     BOOST_OUTCOME_TRYV(InRange(range.flag, range.value, range.low, range.high));
   }
   if (!(flags.theta > 0 && flags.theta < 1)) {
-    return Wrong(fmt::format("--theta={:f} is not between 0 and 1 (exclusive)", flags.theta));
+    return WrongFlag(fmt::format("--theta={:f} is not between 0 and 1 (exclusive)", flags.theta));
   }
   return Ok();
 }
@@ -71,10 +71,10 @@ Status PlanPhases(const FlagValues& flags, Plan& plan) {
   plan.run = flags.phase == "run" || flags.phase == "both";
   plan.warm_up = flags.warm_up && plan.run;
   if (!plan.load && !plan.run) {
-    return Wrong("--phase=" + flags.phase + " is not one of load, run, both");
+    return WrongFlag("--phase=" + flags.phase + " is not one of load, run, both");
   }
   if (!flags.local.empty() && !plan.load) {
-    return Wrong("--local opens a store of its own, which is empty: use --phase=both or load");
+    return WrongFlag("--local opens a store of its own, which is empty: use --phase=both or load");
   }
   return Ok();
 }
@@ -82,13 +82,13 @@ Status PlanPhases(const FlagValues& flags, Plan& plan) {
 Status PlanWorkload(const FlagValues& flags, RunnerOptions& runner) {
   const std::optional<Workload> workload = FindWorkload(flags.workload);
   if (!workload)
-    return Wrong("--workload=" + flags.workload + " is not one of a, b, c, d, e, f, u");
+    return WrongFlag("--workload=" + flags.workload + " is not one of a, b, c, d, e, f, u");
   runner.workload = *workload;
   if (!flags.distribution.empty()) {
     const std::optional<Distribution> distribution = ParseDistribution(flags.distribution);
     if (!distribution) {
-      return Wrong("--distribution=" + flags.distribution +
-                   " is not one of uniform, zipfian, latest");
+      return WrongFlag("--distribution=" + flags.distribution +
+                       " is not one of uniform, zipfian, latest");
     }
     runner.workload.distribution = *distribution;
   }
@@ -98,13 +98,13 @@ Status PlanWorkload(const FlagValues& flags, RunnerOptions& runner) {
 Status PlanLoadOrder(const FlagValues& flags, bool loads, RunnerOptions& runner) {
   const std::optional<LoadOrder> order = ParseLoadOrder(flags.load_order);
   if (!order) {
-    return Wrong("--load_order=" + flags.load_order + " is not one of " + LoadOrderNames());
+    return WrongFlag("--load_order=" + flags.load_order + " is not one of " + LoadOrderNames());
   }
   if (*order == LoadOrder::kFile && flags.keys.empty()) {
-    return Wrong("--load_order=file is that of --keys=FILE: give a file");
+    return WrongFlag("--load_order=file is that of --keys=FILE: give a file");
   }
   if (loads && *order == LoadOrder::kRuns && runner.batch == 1) {
-    return Wrong(
+    return WrongFlag(
         "--load_order=runs with --batch=1 is random order: give a run's length by --batch");
   }
   runner.load_order = *order;
@@ -144,22 +144,23 @@ Status PlanNumbers(const FlagValues& flags) {
       fmt::format("--key_prefix={} is {} long, and a number takes {} more",
                   Quoted(flags.key_prefix), HumanQuantity(prefix, "byte"), kMinNumberBytes);
   if (prefix + kMinNumberBytes > kMaxBenchKeyBytes) {
-    return Wrong(
+    return WrongFlag(
         fmt::format("{}, which is more than the {} that a key may have: give a prefix of "
                     "at most {} bytes",
                     what, kMaxBenchKeyBytes, kMaxBenchKeyBytes - kMinNumberBytes));
   }
-  return Wrong(fmt::format("{}, which is more than --key_bytes={}: give --key_bytes={} at least",
-                           what, flags.key_bytes, prefix + kMinNumberBytes));
+  return WrongFlag(
+      fmt::format("{}, which is more than --key_bytes={}: give --key_bytes={} at least", what,
+                  flags.key_bytes, prefix + kMinNumberBytes));
 }
 
 Status PlanYcsb(const FlagValues& flags, const KeyChoice& keys) {
   if (flags.key_bytes_are_given) {
-    return Wrong("--key_form=ycsb: its keys have lengths of their own: leave out --key_bytes");
+    return WrongFlag("--key_form=ycsb: its keys have lengths of their own: leave out --key_bytes");
   }
   const uint64_t longest = KeyCodec(keys).max_key_bytes();
   if (longest <= kMaxBenchKeyBytes) return Ok();
-  return Wrong(fmt::format(
+  return WrongFlag(fmt::format(
       "--key_form=ycsb: its keys have up to {} bytes{}, and a store takes "
       "keys of at most {}",
       longest, flags.key_prefix.empty() ? "" : " with --key_prefix", kMaxBenchKeyBytes));
@@ -169,12 +170,13 @@ Status PlanYcsb(const FlagValues& flags, const KeyChoice& keys) {
 Status PlanKeyList(const FlagValues& flags, Plan& plan) {
   const bool has_form = flags.key_form != KeyFormName(KeyForm::kNumbers);
   if (has_form || flags.key_bytes_are_given) {
-    return Wrong(fmt::format("--keys: the lines of the file are the keys: leave out --key_{}",
-                             has_form ? "form" : "bytes"));
+    return WrongFlag(fmt::format("--keys: the lines of the file are the keys: leave out --key_{}",
+                                 has_form ? "form" : "bytes"));
   }
   if (flags.key_prefix.size() >= kMaxBenchKeyBytes) {
-    return Wrong(fmt::format("--key_prefix={} leaves nothing of the {} bytes that a key may have",
-                             Quoted(flags.key_prefix), kMaxBenchKeyBytes));
+    return WrongFlag(
+        fmt::format("--key_prefix={} leaves nothing of the {} bytes that a key may have",
+                    Quoted(flags.key_prefix), kMaxBenchKeyBytes));
   }
   KeyListOptions list;
   list.path = flags.keys;
@@ -194,8 +196,8 @@ Status PlanKeys(const FlagValues& flags, Plan& plan) {
     return PlanYcsb(flags, runner.keys);
   }
   if (flags.key_form != KeyFormName(KeyForm::kNumbers)) {
-    return Wrong("--key_form=" + flags.key_form +
-                 " is not one of numbers, ycsb; for the lines of a file give --keys");
+    return WrongFlag("--key_form=" + flags.key_form +
+                     " is not one of numbers, ycsb; for the lines of a file give --keys");
   }
   BOOST_OUTCOME_TRYV(PlanNumbers(flags));
   runner.keys.key_bytes = static_cast<uint32_t>(flags.key_bytes);
@@ -203,7 +205,7 @@ Status PlanKeys(const FlagValues& flags, Plan& plan) {
   const uint64_t inserts = plan.run && runner.workload.has_inserts() ? runner.operations : 0;
   const KeyCodec codec(runner.keys);
   if (codec.HasKeysFor(runner.records + inserts)) return Ok();
-  return Wrong(
+  return WrongFlag(
       fmt::format("--key_bytes={} has keys for {} records only, which --records and the "
                   "workload's inserts exceed: take longer keys or fewer records",
                   flags.key_bytes, HumanCount(uint64_t{1} << codec.bits())));
@@ -213,24 +215,24 @@ Status PlanKeys(const FlagValues& flags, Plan& plan) {
 Status PlanRedis(const FlagValues& flags, Plan& plan) {
   const bool is_memcached = !flags.memcached.empty();
   if (flags.redis.empty() && !flags.redis_password_file.empty()) {
-    return Wrong("--redis_password_file is for --redis: give --redis=ADDRESS too");
+    return WrongFlag("--redis_password_file is for --redis: give --redis=ADDRESS too");
   }
   if (flags.redis_user_is_given && flags.redis_password_file.empty()) {
-    return Wrong("--redis_user has a password: give --redis_password_file=FILE too");
+    return WrongFlag("--redis_user has a password: give --redis_password_file=FILE too");
   }
   if (flags.redis.empty() && !is_memcached) {
     if (!flags.pipeline_is_given && !flags.connections_are_given) return Ok();
-    return Wrong("--pipeline and --connections are of --redis: for a store give --coroutines");
+    return WrongFlag("--pipeline and --connections are of --redis: for a store give --coroutines");
   }
   if (is_memcached && !flags.redis.empty()) {
-    return Wrong("--redis and --memcached: give one of them, as one server is measured");
+    return WrongFlag("--redis and --memcached: give one of them, as one server is measured");
   }
   if (plan.load && plan.runner.load_order == LoadOrder::kSorted) {
-    return Wrong("--load_order=sorted loads by LoadSorted, which a server does not have");
+    return WrongFlag("--load_order=sorted loads by LoadSorted, which a server does not have");
   }
   const bool is_batch = plan.runner.batch > 1;
   if (is_batch && (flags.pipeline_is_given || flags.connections_are_given)) {
-    return Wrong(
+    return WrongFlag(
         "--batch with --redis or --memcached: each of --threads has one request of N keys in "
         "flight on a connection of its own: leave out --pipeline and --connections");
   }
@@ -240,7 +242,7 @@ Status PlanRedis(const FlagValues& flags, Plan& plan) {
   server.address = is_memcached ? flags.memcached : flags.redis;
   if (!flags.redis_password_file.empty()) {
     Result<std::string> password = ReadPassword(flags.redis_password_file);
-    if (!password) return Wrong("--redis_password_file: " + password.error().message);
+    if (!password) return WrongFlag("--redis_password_file: " + password.error().message);
     server.login = RedisLogin{flags.redis_user, std::move(password.value())};
   }
   server.connections = static_cast<uint32_t>(flags.connections);
@@ -257,14 +259,14 @@ Result<Traversal> ParseTraversal(const FlagValues& flags) {
     const auto [rest, error] = std::from_chars(flags.traversal_batch.data(), end, traversal.batch);
     if (error != std::errc() || rest != end || traversal.batch == Traversal::kAuto ||
         traversal.batch > Traversal::kMaxBatch) {
-      return Wrong(fmt::format("--traversal_batch={}: give a number from 1 to {}, or auto",
-                               flags.traversal_batch, Traversal::kMaxBatch));
+      return WrongFlag(fmt::format("--traversal_batch={}: give a number from 1 to {}, or auto",
+                                   flags.traversal_batch, Traversal::kMaxBatch));
     }
   }
   const auto* const name = std::ranges::find(kPrefetchNames, flags.prefetch);
   if (name == std::end(kPrefetchNames)) {
-    return Wrong(fmt::format("--prefetch={}: give one of {}", flags.prefetch,
-                             fmt::join(kPrefetchNames, ", ")));
+    return WrongFlag(fmt::format("--prefetch={}: give one of {}", flags.prefetch,
+                                 fmt::join(kPrefetchNames, ", ")));
   }
   traversal.prefetch = static_cast<Prefetch>(name - std::begin(kPrefetchNames));
   return traversal;
@@ -309,7 +311,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.progress_ms = static_cast<uint32_t>(flags.progress_ms);
   BOOST_OUTCOME_TRYV(PlanLoadOrder(flags, plan.load, runner));
   if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
-    return Wrong(
+    return WrongFlag(
         fmt::format("--operations={} is too many for a workload that inserts: give at most {}",
                     runner.operations, HumanCount(kMaxInserts)));
   }
@@ -338,8 +340,8 @@ Result<Plan> MakePlan(const FlagValues& flags) {
     const Result<uint64_t> memory_bytes = ParseSizeFlag("local", flags.local);
     if (!memory_bytes) return memory_bytes.error();
     if (memory_bytes.value() < kLeastMemoryBytes || memory_bytes.value() > kMostMemoryBytes) {
-      return Wrong("--local=" + flags.local + ": give " + HumanCount(kLeastMemoryBytes >> 10) +
-                   "KiB at least, and " + HumanCount(kMostMemoryBytes >> 40) + "TiB at most");
+      return WrongFlag("--local=" + flags.local + ": give " + HumanCount(kLeastMemoryBytes >> 10) +
+                       "KiB at least, and " + HumanCount(kMostMemoryBytes >> 40) + "TiB at most");
     }
     plan.local->memory_bytes = memory_bytes.value();
   }
@@ -352,8 +354,8 @@ Status UseKeys(const FlagValues& flags, KeyList keys, Plan& plan) {
   const std::string& file = plan.key_list->path;
   const uint64_t inserts = MostInserts(plan);
   if (flags.records_are_given && keys.size() < flags.records) {
-    return Wrong(fmt::format("--records={} is more than the {} of --keys={}", flags.records,
-                             HumanQuantity(keys.size(), "line"), file));
+    return WrongFlag(fmt::format("--records={} is more than the {} of --keys={}", flags.records,
+                                 HumanQuantity(keys.size(), "line"), file));
   }
   runner.records = flags.records_are_given ? flags.records : keys.size();
   if (keys.size() - runner.records < inserts) {
@@ -361,10 +363,11 @@ Status UseKeys(const FlagValues& flags, KeyList keys, Plan& plan) {
         fmt::format("--workload={} inserts up to {} of the {} of --keys={}", runner.workload.name,
                     HumanCount(inserts), HumanQuantity(keys.size(), "line"), file);
     if (keys.size() <= inserts) {
-      return Wrong(what + ": give fewer --operations or more lines");
+      return WrongFlag(what + ": give fewer --operations or more lines");
     }
-    return Wrong(fmt::format("{}: load no more than the others, by --records={}, in every phase",
-                             what, keys.size() - inserts));
+    return WrongFlag(
+        fmt::format("{}: load no more than the others, by --records={}, in every phase", what,
+                    keys.size() - inserts));
   }
   keys.Shuffle(runner.records);
   runner.keys.form = KeyForm::kLines;

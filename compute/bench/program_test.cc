@@ -16,8 +16,6 @@
 namespace gossamer::bench {
 namespace {
 
-using gossamer::testing::ChildProcess;
-using gossamer::testing::TemporaryDirectory;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using Arguments = std::vector<std::string>;

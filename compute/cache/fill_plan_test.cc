@@ -5,18 +5,12 @@
 #include <set>
 #include <string>
 
+#include "compute/cache/node_cache_test_support.h"
+
 namespace gossamer {
 namespace {
 
-constexpr uint32_t kNodeBytes = 1024;
-constexpr uint64_t kFanout = 10;
-
-RemotePtr NodeAt(uint64_t number) { return {ServerId{0}, 4096 + number * kNodeBytes, 0}; }
-std::string KeyOf(uint64_t number) {
-  std::string key(8, '\0');
-  for (size_t i = 0; i < 8; ++i) key[i] = static_cast<char>(number >> (56 - 8 * i));
-  return number == 0 ? std::string() : key;
-}
+constexpr uint64_t kChildren = 10;
 
 // A tree of three levels of internal nodes: 1, 10 and 100 nodes.
 class FillPlanTest : public testing::Test {
@@ -24,22 +18,23 @@ class FillPlanTest : public testing::Test {
   static uint64_t NodesAt(uint32_t level) { return level == 3 ? 1 : level == 2 ? 10 : 100; }
   // Node `number` of its level, and where it is.
   static RemotePtr PointerOf(uint32_t level, uint64_t number) {
-    return NodeAt(level * 1000 + number);
+    return NodeAt(1 + level * 1000 + number);
   }
   static InternalNode Make(uint32_t level, uint64_t number) {
     InternalNode node;
     node.level = static_cast<uint8_t>(level);
     node.version = NodeVersion{1};
-    for (uint64_t i = 0; i < kFanout; ++i) {
-      const uint64_t child = number * kFanout + i;
-      node.children.push_back({Key(KeyOf(LowOf(level - 1, child))), PointerOf(level - 1, child)});
+    for (uint64_t i = 0; i < kChildren; ++i) {
+      const uint64_t child = number * kChildren + i;
+      node.children.push_back({Key(LowOf(level - 1, child)), PointerOf(level - 1, child)});
     }
-    if (number + 1 < NodesAt(level)) node.high = HighFence::At(KeyOf(LowOf(level, number + 1)));
+    if (number + 1 < NodesAt(level)) node.high = HighFence::At(LowOf(level, number + 1));
     return node;
   }
-  static uint64_t LowOf(uint32_t level, uint64_t number) {
-    for (; level > 0; --level) number *= kFanout;
-    return number;
+  // The first node of a level begins at the empty key.
+  static std::string LowOf(uint32_t level, uint64_t number) {
+    for (; level > 0; --level) number *= kChildren;
+    return number == 0 ? "" : KeyOf(number);
   }
   void Start(uint64_t cache_bytes) {
     cache_.emplace(cache_bytes);
@@ -56,11 +51,11 @@ class FillPlanTest : public testing::Test {
     uint64_t count = 0;
     FillPlan::Nodes next;
     while (const FillPlan::Work work = plan_->Next(*reader_, next)) {
-      EXPECT_LE(next.nodes.size(), kFanout);
+      EXPECT_LE(next.nodes.size(), kChildren);
       for (const NodeCache::NodeRef& ref : next.nodes) {
-        const uint64_t number = (ref.node.offset() - 4096) / kNodeBytes - next.level * 1000;
+        const uint64_t number = ref.node.offset() / kNodeBytes - next.level * 1000 - 1;
         EXPECT_TRUE(named_.insert(ref.node.word()).second) << number;
-        EXPECT_EQ(ref.low, Key(KeyOf(LowOf(next.level, number))));
+        EXPECT_EQ(ref.low, Key(LowOf(next.level, number)));
         cache_->Insert(ref.node, Make(next.level, number));
         ++count;
       }
@@ -119,7 +114,7 @@ TEST_F(FillPlanTest, EndsWhereAParentIsForgotten) {
     const FillPlan::Work work = plan_->Next(*reader_, next);
     ASSERT_TRUE(work);
     EXPECT_EQ(next.level, 2u);
-    EXPECT_EQ(next.nodes.size(), kFanout);
+    EXPECT_EQ(next.nodes.size(), kChildren);
     EXPECT_FALSE(plan_->Next(*reader_, other));
     EXPECT_TRUE(plan_->NoteMiss()) << "the pass goes on once the nodes are there";
   }

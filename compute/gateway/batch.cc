@@ -17,7 +17,7 @@ constexpr std::string_view kNoExpiry =
     "ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL";
 
 // A batch of more bytes of values or answers, or of more keys, is not kept for later requests.
-constexpr size_t kKeptBytes = size_t{1} << 20;
+constexpr size_t kKeptValueBytes = size_t{1} << 20;
 constexpr size_t kKeptKeys = size_t{64} << 10;
 // What a read-modify-write may bring: of a number, and of any value.
 constexpr size_t kNumberBytes = 1024;
@@ -102,7 +102,7 @@ size_t Batch::held_bytes() const {
 bool Batch::HasGrown() const {
   const size_t keys =
       requests_.size() + reads_.size() + puts_.size() + change_count_ + deletes_.size();
-  return values_.bytes() > kKeptBytes || answer_bytes_ > kKeptBytes || keys > kKeptKeys;
+  return values_.bytes() > kKeptValueBytes || answer_bytes_ > kKeptValueBytes || keys > kKeptKeys;
 }
 
 bool Batch::Admit(Client& client, Phase phase) {

@@ -36,7 +36,7 @@ void Refuse(std::string_view line, ReplyWriter& reply, LongList& list) {
   reply.Error(line);
 }
 
-Error Wrong(std::string line) { return MakeError(Code::kInvalidArgument, std::move(line)); }
+Error ErrorLine(std::string line) { return MakeError(Code::kInvalidArgument, std::move(line)); }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
     const bool is_known =
         arguments.size() == 1 ||
         (arguments.size() == 2 && (IsWord(arguments[1], "sync") || IsWord(arguments[1], "async")));
-    if (!is_known) return Wrong("ERR syntax error");
+    if (!is_known) return ErrorLine("ERR syntax error");
   }
   if (command.id == CommandId::kScan) {
     BOOST_OUTCOME_TRYV(walk.ParseScan(arguments, positions));
@@ -59,7 +59,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
     BOOST_OUTCOME_TRYV(walk.ParseRange(arguments));
   }
   if (walk.pattern_.size() > kMostPatternBytes) {
-    return Wrong(std::string(kPatternTooLong));
+    return ErrorLine(std::string(kPatternTooLong));
   }
   return walk;
 }
@@ -68,7 +68,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
 Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
                        const ScanPositions& positions) {
   const std::optional<uint64_t> cursor = ParseNumber(arguments[1]);
-  if (!cursor) return Wrong(std::string(kInvalidCursor));
+  if (!cursor) return ErrorLine(std::string(kInvalidCursor));
   if (*cursor != 0) {
     std::optional<std::string> position = positions.Find(*cursor);
     if (position) {
@@ -78,19 +78,19 @@ Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
     }
   }
   for (size_t i = 2; i < arguments.size(); i += 2) {
-    if (i + 1 == arguments.size()) return Wrong("ERR syntax error");
+    if (i + 1 == arguments.size()) return ErrorLine("ERR syntax error");
     const std::string_view value = arguments[i + 1];
     if (IsWord(arguments[i], "match")) {
       pattern_ = value;
     } else if (IsWord(arguments[i], "count")) {
       const std::optional<int64_t> count = ParseInteger(value);
-      if (!count) return Wrong(std::string(kNoInteger));
-      if (*count < 1) return Wrong("ERR syntax error");
+      if (!count) return ErrorLine(std::string(kNoInteger));
+      if (*count < 1) return ErrorLine("ERR syntax error");
       count_ = std::min(static_cast<uint64_t>(*count), kMostPerScan);
     } else if (IsWord(arguments[i], "type")) {
       is_of_no_type_ = !IsWord(value, "string");
     } else {
-      return Wrong("ERR syntax error");
+      return ErrorLine("ERR syntax error");
     }
   }
   return Ok();
@@ -105,7 +105,7 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
       range_.reverse = true;
       continue;
     }
-    if (++i == arguments.size()) return Wrong("ERR syntax error");
+    if (++i == arguments.size()) return ErrorLine("ERR syntax error");
     if (IsWord(option, "from")) {
       range_.from = arguments[i].substr(0, kMostBoundBytes);
     } else if (IsWord(option, "to")) {
@@ -114,10 +114,10 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
       range_.prefix = arguments[i].substr(0, kMostBoundBytes);
     } else if (is_scan && IsWord(option, "limit")) {
       const std::optional<uint64_t> limit = ParseNumber(arguments[i]);
-      if (!limit) return Wrong(std::string(kNoInteger));
+      if (!limit) return ErrorLine(std::string(kNoInteger));
       range_.limit = *limit;
     } else {
-      return Wrong("ERR syntax error");
+      return ErrorLine("ERR syntax error");
     }
   }
   return Ok();

@@ -7,7 +7,7 @@
 namespace gossamer::lab {
 namespace {
 
-constexpr uint32_t kMaxThreads = 4;
+constexpr uint32_t kCheckThreads = 4;
 constexpr uint64_t kRecords = 600;
 constexpr uint64_t kOperations = 1'500;
 constexpr uint32_t kPartitions = 3;
@@ -81,7 +81,7 @@ Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
   if (!tree.parallel) {
     BOOST_OUTCOME_TRYV(CheckAlone(tree, 1, seed, checks));
   }
-  for (uint32_t threads = 1; threads <= (TakesThreads(tree) ? kMaxThreads : 1); ++threads) {
+  for (uint32_t threads = 1; threads <= (TakesThreads(tree) ? kCheckThreads : 1); ++threads) {
     if (tree.parallel) {
       BOOST_OUTCOME_TRYV(CheckAlone(tree, threads, seed, checks));
       BOOST_OUTCOME_TRYV(

@@ -72,7 +72,7 @@ std::vector<std::string> TreeNames() {
   return names;
 }
 
-std::vector<std::string> Fanouts() {
+std::vector<std::string> KnownFanouts() {
   std::vector<std::string> fanouts;
   for (const TreeEntry& tree : Trees()) {
     if (tree.fanout != 0) AddOnce(fanouts, std::to_string(tree.fanout));
@@ -146,7 +146,7 @@ Status CheckNumbers(const FlagValues& flags) {
 
 Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags) {
   BOOST_OUTCOME_TRY(names, ParseNames("trees", flags.trees, TreeNames()));
-  BOOST_OUTCOME_TRY(fanouts, ParseNames("fanout", flags.fanout, Fanouts()));
+  BOOST_OUTCOME_TRY(fanouts, ParseNames("fanout", flags.fanout, KnownFanouts()));
   std::vector<const TreeEntry*> trees;
   for (const std::string& name : names) {
     for (const TreeEntry& tree : Trees()) {

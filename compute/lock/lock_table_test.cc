@@ -14,7 +14,7 @@ using Answer = LockTable::Answer;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr RemotePtr kNode(ServerId{0}, 8192, 0);
+constexpr RemotePtr kLeaf(ServerId{0}, 8192, 0);
 constexpr RemotePtr kOtherNode(ServerId{0}, 16384, 0);
 constexpr LockPlace kPlace{ServerId{0}, 64};
 // Has the queue of kPlace.
@@ -102,7 +102,7 @@ TEST_F(LockTableTest, AHeldLockGoesOnlyToAWaiterOfItsPlace) {
   TakeAnswers();
   LockTable::Waiter* next = first.turn.NextAt(kPlace);
   ASSERT_EQ(next, &third.waiter);
-  const HeldLock held{LockWord(Lease{ComputeId{7}, 1}, kNode), 3};
+  const HeldLock held{LockWord(Lease{ComputeId{7}, 1}, kLeaf), 3};
   first.turn.HandOver(*next, held);
   EXPECT_THAT(TakeAnswers(), ElementsAre(std::pair(3, Answer::kTurn)));
   EXPECT_EQ(third.waiter.held.word, held.word);
@@ -114,12 +114,12 @@ TEST_F(LockTableTest, AHeldLockGoesOnlyToAWaiterOfItsPlace) {
 
 TEST_F(LockTableTest, WishesAreTakenUpToTheFirstOfAnotherKind) {
   Waiting& holder = Wait(1, kPlace);
-  Wait(2, kPlace, &kNode);
-  Wait(3, kPlace, &kNode);
+  Wait(2, kPlace, &kLeaf);
+  Wait(3, kPlace, &kLeaf);
   Wait(4, kPlace, &kOtherNode);
-  Wait(5, kPlace, &kNode);
+  Wait(5, kPlace, &kLeaf);
   TakeAnswers();
-  LockTable::WaiterList taken = holder.turn.TakeWishes(kNode, 10);
+  LockTable::WaiterList taken = holder.turn.TakeWishes(kLeaf, 10);
   EXPECT_EQ(&taken.Pop(), &waiting_[1].waiter);
   EXPECT_EQ(taken.first(), &waiting_[2].waiter);
   holder.turn.Resume(waiting_[1].waiter, Answer::kDone);

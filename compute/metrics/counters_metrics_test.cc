@@ -33,7 +33,7 @@ TEST(CountersMetricsTest, EachCounterHasItsFamily) {
   Families families;
   AddCounters(Numbered(), families);
   const std::string text = prometheus::TextSerializer().Serialize(families.Take());
-  EXPECT_THAT(testing::ProblemsOfMetrics(text), IsEmpty());
+  EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
   EXPECT_THAT(text, AllOf(HasSubstr("gossamer_operations_total{class=\"read\"} 100\n"),
                           HasSubstr("gossamer_operations_total{class=\"merge\"} 148\n"),
                           HasSubstr("gossamer_round_trips_total{class=\"update\"} 109\n"),

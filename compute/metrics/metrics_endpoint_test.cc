@@ -17,7 +17,6 @@ namespace gossamer {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::RawClient;
 using ::testing::StartsWith;
 using Json = nlohmann::ordered_json;
 

@@ -8,6 +8,11 @@
 #include "common/text/escape.h"
 
 namespace gossamer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 nlohmann::ordered_json HotLeavesState(const Store& store) {
   constexpr size_t kMost = 10;
@@ -21,7 +26,6 @@ nlohmann::ordered_json HotLeavesState(const Store& store) {
 }
 
 nlohmann::ordered_json StatState(const StoreStat& stat) {
-  using Json = nlohmann::ordered_json;
   Json servers = Json::array();
   for (const ServerStat& server : stat.servers) {
     Json entry = {{"id", server.server_id}, {"address", server.address}};

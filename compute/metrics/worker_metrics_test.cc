@@ -113,7 +113,7 @@ TEST_F(WorkerMetricsTest, FamiliesAndStateTellTheSum) {
   worker->numbers() = {.connected = 1, .accepted = 4, .bytes_received = 10, .bytes_sent = 20};
   worker->Publish(Clock::now(), Reads(4));
   const std::string text = prometheus::TextSerializer().Serialize(metrics_.Collect());
-  EXPECT_THAT(testing::ProblemsOfMetrics(text), IsEmpty());
+  EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
   EXPECT_THAT(text,
               AllOf(HasSubstr("gossamer_workers 1\n"), HasSubstr("gossamer_connected_clients 1\n"),
                     HasSubstr("gossamer_client_connections_total 4\n"),

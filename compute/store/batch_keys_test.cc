@@ -23,14 +23,14 @@ namespace {
 
 using Model = std::map<std::string, std::string>;
 
-struct Shape {
+struct KeysShape {
   std::string name;
   StoreParameters parameters;
   uint64_t memory_bytes;
   size_t threads;
 
   bool may_be_exhausted() const { return memory_bytes < uint64_t{4} << 20; }
-  friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+  friend void PrintTo(const KeysShape& shape, std::ostream* out) { *out << shape.name; }
 };
 
 // Appends, and deletes what gets too long.
@@ -82,7 +82,7 @@ struct Call {
 // Writes to keys of its own, and knows what they must have.
 class Writer {
  public:
-  Writer(const Shape& shape, Session& session, char ending, uint64_t seed)
+  Writer(const KeysShape& shape, Session& session, char ending, uint64_t seed)
       : shape_(shape), session_(session), random_(seed) {
     const std::string longest(shape.parameters.max_key_bytes, '\0');
     std::vector<std::string> keys{"", longest, std::string(longest.size(), '\xff')};
@@ -175,17 +175,17 @@ class Writer {
     }
   }
 
-  const Shape& shape_;
+  const KeysShape& shape_;
   Session& session_;
   std::mt19937_64 random_;
   std::vector<std::string> keys_;
   Model model_;
 };
 
-class BatchKeysTest : public testing::TestWithParam<Shape> {};
+class BatchKeysTest : public testing::TestWithParam<KeysShape> {};
 
 TEST_P(BatchKeysTest, BehavesAsAMap) {
-  const Shape& shape = GetParam();
+  const KeysShape& shape = GetParam();
   ClusterOptions options;
   options.parameters = shape.parameters;
   options.memory_bytes = shape.memory_bytes;
@@ -224,12 +224,12 @@ TEST_P(BatchKeysTest, BehavesAsAMap) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, BatchKeysTest,
-    testing::Values(Shape{"SmallNodes", {256, 32, 8}, uint64_t{16} << 20, 1},
-                    Shape{"LongKeys", {1024, 250, 16}, uint64_t{16} << 20, 1},
-                    Shape{"LargeNodes", {4096, 250, 64}, uint64_t{16} << 20, 1},
-                    Shape{"TwoThreads", {1024, 250, 16}, uint64_t{32} << 20, 2},
-                    Shape{"TwoThreadsOfSmallNodes", {256, 8, 8}, uint64_t{32} << 20, 2},
-                    Shape{"LittleMemory", {512, 250, 16}, uint64_t{512} << 10, 1}),
+    testing::Values(KeysShape{"SmallNodes", {256, 32, 8}, uint64_t{16} << 20, 1},
+                    KeysShape{"LongKeys", {1024, 250, 16}, uint64_t{16} << 20, 1},
+                    KeysShape{"LargeNodes", {4096, 250, 64}, uint64_t{16} << 20, 1},
+                    KeysShape{"TwoThreads", {1024, 250, 16}, uint64_t{32} << 20, 2},
+                    KeysShape{"TwoThreadsOfSmallNodes", {256, 8, 8}, uint64_t{32} << 20, 2},
+                    KeysShape{"LittleMemory", {512, 250, 16}, uint64_t{512} << 10, 1}),
     [](const auto& param) { return param.param.name; });
 
 // Whatever a key shares with the leaf that it would go to.

@@ -13,7 +13,7 @@
 namespace gossamer {
 namespace {
 
-struct Shape {
+struct ModelShape {
   std::string name;
   StoreParameters parameters;
   size_t servers;
@@ -21,13 +21,13 @@ struct Shape {
   uint64_t keys;
   size_t longest_value;
 
-  friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+  friend void PrintTo(const ModelShape& shape, std::ostream* out) { *out << shape.name; }
 };
 
 // Random batches on one session, compared with a std::map.
-class BatchModelTest : public testing::TestWithParam<std::tuple<Shape, Techniques>> {
+class BatchModelTest : public testing::TestWithParam<std::tuple<ModelShape, Techniques>> {
  protected:
-  static const Shape& shape() { return std::get<Shape>(GetParam()); }
+  static const ModelShape& shape() { return std::get<ModelShape>(GetParam()); }
 
   // Eight bytes, or another length if the store takes longer keys.
   std::string KeyOf(uint64_t number) const {
@@ -145,15 +145,16 @@ TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, BatchModelTest,
-    testing::Combine(testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1 << 20, 3000, 8},
-                                     Shape{"Usual", {1024, 8, 8}, 2, 1 << 20, 5000, 8},
-                                     Shape{"LongKeys", {1024, 32, 64}, 1, 1 << 20, 2000, 64},
-                                     Shape{"Blocks", {512, 32, 16}, 2, 1 << 20, 1000, 200},
-                                     Shape{"LargeNodes", {4096, 16, 32}, 3, 1 << 20, 6000, 32},
-                                     Shape{"NoCache", {256, 8, 8}, 1, 0, 600, 12}),
+    testing::Combine(testing::Values(ModelShape{"SmallNodes", {256, 8, 8}, 1, 1 << 20, 3000, 8},
+                                     ModelShape{"Usual", {1024, 8, 8}, 2, 1 << 20, 5000, 8},
+                                     ModelShape{"LongKeys", {1024, 32, 64}, 1, 1 << 20, 2000, 64},
+                                     ModelShape{"Blocks", {512, 32, 16}, 2, 1 << 20, 1000, 200},
+                                     ModelShape{"LargeNodes", {4096, 16, 32}, 3, 1 << 20, 6000, 32},
+                                     ModelShape{"NoCache", {256, 8, 8}, 1, 0, 600, 12}),
                      testing::ValuesIn(AllTechniques())),
-    [](const testing::TestParamInfo<std::tuple<Shape, Techniques>>& param) {
-      return std::get<Shape>(param.param).name + "_" + NameOf(std::get<Techniques>(param.param));
+    [](const testing::TestParamInfo<std::tuple<ModelShape, Techniques>>& param) {
+      return std::get<ModelShape>(param.param).name + "_" +
+             NameOf(std::get<Techniques>(param.param));
     });
 
 // A bound of what a MultiGet takes: it stops there, and says which keys it has left out.

@@ -13,7 +13,7 @@ namespace {
 class CloseAtExitTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CloseAtExitTest, AStoreIsClosedByTheDestructorOfAVariable) {
-  testing::ChildProcess program({BuiltFile("test/close_at_exit"), GetParam()});
+  ChildProcess program({BuiltFile("test/close_at_exit"), GetParam()});
   EXPECT_EQ(program.Wait(), 0);
   EXPECT_EQ(program.standard_error(), "");
 }

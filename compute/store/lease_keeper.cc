@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kPollInterval{1};
 // An answer takes some microseconds. The thread polls so often before it sleeps.
 constexpr int kPolls = 1000;
 // Longest pause when nothing is due, because `Wake` does not wake `Keep`.
-constexpr std::chrono::milliseconds kLookInterval{100};
+constexpr std::chrono::milliseconds kIdleInterval{100};
 
 std::chrono::milliseconds Interval(const ServerInfo& server) {
   if (server.lease_ms == 0) return LeaseKeeper::kWithoutExpiry;
@@ -103,7 +103,7 @@ void LeaseKeeper::RenewDue(Scheduler& scheduler) {
   if (hurries_.exchange(false)) {
     for (auto& [server, kept] : kept_) kept.due = scheduler.Now();
   }
-  due_ = scheduler.Now() + kLookInterval;
+  due_ = scheduler.Now() + kIdleInterval;
   const ServerInfo* lost = nullptr;
   for (const ServerInfo* server : servers_.All()) {
     const Clock::time_point now = scheduler.Now();

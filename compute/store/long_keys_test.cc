@@ -16,18 +16,9 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-// A number, big-endian.
-std::string Number(uint64_t number, size_t bytes) {
-  std::string text(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i, number >>= 8) {
-    text[bytes - 1 - i] = static_cast<char>(number);
-  }
-  return text;
-}
-
 // `prefix` and 8 bytes of `number`, with the word behind them that gives all such keys one hash.
 std::string WithSameHash(const std::string& prefix, uint64_t number) {
-  return history::WithHashOf(prefix + Number(0, 8), prefix + Number(number, 8));
+  return history::WithHashOf(prefix + NumberKey(0, 8), prefix + NumberKey(number, 8));
 }
 
 class LongKeysTest : public ProtocolTest {
@@ -51,7 +42,7 @@ class LongKeysTest : public ProtocolTest {
     for (int last = 0; last < 256; ++last) sets[3].push_back(common + static_cast<char>(last));
     // They differ in the last two bytes only.
     for (uint64_t i = 0; i < 1500; ++i) {
-      sets[4].push_back(common.substr(0, kMaxKeyBytes - 2) + Number(random_(), 2));
+      sets[4].push_back(common.substr(0, kMaxKeyBytes - 2) + NumberKey(random_(), 2));
     }
     // Clusters with common prefixes of all lengths, and prefixes of those.
     for (size_t cluster = 0; cluster < 40; ++cluster) {

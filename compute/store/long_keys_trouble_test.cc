@@ -13,14 +13,6 @@
 namespace gossamer {
 namespace {
 
-std::string Number(uint64_t number, size_t bytes) {
-  std::string text(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i, number >>= 8) {
-    text[bytes - 1 - i] = static_cast<char>(number);
-  }
-  return text;
-}
-
 class LongKeysTroubleTest : public ProtocolTest {
  protected:
   // The leaf of a key, as it is now.
@@ -71,7 +63,7 @@ TEST_F(LongKeysTroubleTest, AScanOverADamagedOneEnds) {
     EXPECT_EQ(cursor->status().error().code, Code::kCorruption);
   }
   // Writes to other keys go on as long as the leaf need not be split.
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(session_->Put("m" + Number(i, 4), "0123456789"));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(session_->Put("m" + NumberKey(i, 4), "0123456789"));
 }
 
 // A READ that got the overflow group before a key was deleted there, and its home group after it was inserted again.
@@ -82,12 +74,12 @@ TEST_F(LongKeysTroubleTest, AScanEmitsAKeyOfBothFormsOnce) {
   std::vector<int> order(400);
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random_);
-  for (const int i : order) ASSERT_TRUE(session_->Put(stem + Number(i * 64, 8), "v"));
+  for (const int i : order) ASSERT_TRUE(session_->Put(stem + NumberKey(i * 64, 8), "v"));
   TestClient other(*cluster_,
                    {10000, 0, {}});  // Without a cache it stores such a key as a long one.
   const auto writer = other.NewSession();
   for (int i = 0; i < 400; ++i) {
-    const std::string key = stem + Number(i * 64, 8);
+    const std::string key = stem + NumberKey(i * 64, 8);
     const Read full = ReadLeafOf(key);
     const LeafView view = full.view();
     const std::optional<Entry> entry = view.overflow().Find(key);
@@ -126,7 +118,7 @@ TEST_F(LongKeysTroubleTest, ThoseOnALostServerDoNotStopUpdatesOfOthers) {
   std::vector<std::string> within_reach;
   size_t count = 0;
   for (int i = 0; i < 12; ++i) {
-    const std::string key = std::string(100, 'b') + Number(i, 4);
+    const std::string key = std::string(100, 'b') + NumberKey(i, 4);
     ASSERT_TRUE(session_->Put(key, "v"));
     const std::optional<BlockRef> block = BlockOf(key);
     ASSERT_TRUE(block);
@@ -153,7 +145,7 @@ TEST_F(LongKeysTroubleTest, AScanOfKeysAloneReadsNoValues) {
   OpenCluster(options);
   const std::string stem(100, 'k');
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(session_->Put(stem + Number(i, 4), std::string(1'000'000, 'v')));
+    ASSERT_TRUE(session_->Put(stem + NumberKey(i, 4), std::string(1'000'000, 'v')));
   }
   const auto reader = client_->NewSession();
   ScanOptions scan;
@@ -161,7 +153,7 @@ TEST_F(LongKeysTroubleTest, AScanOfKeysAloneReadsNoValues) {
   const auto cursor = reader->Scan(scan);
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(cursor->Next());
-    EXPECT_EQ(cursor->key(), stem + Number(i, 4));
+    EXPECT_EQ(cursor->key(), stem + NumberKey(i, 4));
   }
   EXPECT_FALSE(cursor->Next());
   EXPECT_LT(reader->counters().of(OperationClass::kScan).bytes_read, 10'000u);

@@ -70,7 +70,7 @@ TEST_F(PathMtuTest, OfAServerThatIsKnownWhenTheStoreIsOpened) {
 TEST_F(PathMtuTest, OfAServerThatIsLearntLater) {
   StoreRecord early = cluster_.record();
   early.servers.pop_back();
-  auto bootstrap = std::make_unique<testing::MemoryBootstrap>();
+  auto bootstrap = std::make_unique<MemoryBootstrap>();
   bootstrap->Overwrite(early.store, EncodeStoreRecord(cluster_.record()));
   const auto store = Open(early, std::move(bootstrap)).value();
   const auto session = store->NewSession().value();

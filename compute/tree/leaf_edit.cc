@@ -13,7 +13,7 @@ namespace {
 // Of the entries that tell an order, three of four have to tell the same.
 constexpr bool AreMost(size_t some, size_t all) { return some * 4 >= all * 3; }
 // Of the bytes of a leaf's entries: a fence in front of them saves so much, or is not worth a leaf.
-constexpr size_t kRoomFraction = 8;
+constexpr size_t kFenceFraction = 8;
 // Of what keys that come in descending order share, the last bytes change next.
 constexpr size_t kBytesLeftOpen = 2;
 // The latest entry of a unit is near the new one if at most this part of the leaf is between them.
@@ -251,7 +251,7 @@ std::optional<LeafHalves> EncodeRoomBelow(LeafPacker& packer, const LeafRewrite&
                                 CommonBytes(rewrite.low, least.key) + kMaxFenceBytes);
   const size_t bytes = LeafPacker::BytesOf(entries, usual);
   const bool makes_room =
-      fence > usual && LeafPacker::BytesOf(entries, fence) <= bytes - bytes / kRoomFraction;
+      fence > usual && LeafPacker::BytesOf(entries, fence) <= bytes - bytes / kFenceFraction;
   if (!makes_room) return std::nullopt;
   return EncodeHalves(packer, rewrite, least.key.substr(0, fence), {}, entries, left, right);
 }

@@ -10,7 +10,7 @@ namespace {
 // Keys of a page: those of some 200 leaves of small records.
 constexpr size_t kPageKeys = 8192;
 // So many merges in a row that find a lock taken: its holder may stand still.
-constexpr uint32_t kMostFailures = 8;
+constexpr uint32_t kMostBlockedMerges = 8;
 
 }  // namespace
 
@@ -70,7 +70,7 @@ Task<void> RangeDeleter::Delete(Page& page, RangeDeletion& done) {
 }
 
 Task<void> RangeDeleter::MergeNoted(size_t keys) {
-  for (uint32_t failures = 0; keys != 0 && failures < kMostFailures; --keys) {
+  for (uint32_t failures = 0; keys != 0 && failures < kMostBlockedMerges; --keys) {
     const std::optional<MergeQueue::Request> request = context_.store.merges.Take();
     if (!request) co_return;
     const uint32_t before = merger_.failures();

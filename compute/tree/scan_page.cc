@@ -8,7 +8,11 @@
 
 namespace gossamer {
 
+namespace {
+
 using Kind = ScanEntry::Kind;
+
+}  // namespace
 
 std::optional<std::string> PrefixEnd(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();

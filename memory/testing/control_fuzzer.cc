@@ -408,7 +408,7 @@ class Steps {
     }
   }
 
-  testing::FuzzBytes input_;
+  FuzzBytes input_;
   ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + kHeapBytes, kChunk),
                           LockTablePlacement::kDram, kLease};
   Endpoint::Clock::time_point now_{std::chrono::hours(5)};
@@ -424,6 +424,6 @@ class Steps {
 }  // namespace gossamer
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  gossamer::Steps(gossamer::testing::TextOf(data, size)).Run();
+  gossamer::Steps(gossamer::TextOf(data, size)).Run();
   return 0;
 }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace gossamer::testing {
+namespace gossamer {
 
 // Sentences about what is wrong in `text`, each with its line.
 inline std::vector<std::string> ProblemsOfMetrics(const std::string& text) {
@@ -50,4 +50,4 @@ inline std::vector<std::string> ProblemsOfMetrics(const std::string& text) {
   return problems;
 }
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace gossamer::testing {
+namespace gossamer {
 
 class RawClient {
  public:
@@ -73,4 +73,4 @@ class RawClient {
   bool is_connected_ = false;
 };
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

@@ -19,7 +19,7 @@
 
 #include "common/bootstrap/bootstrap.h"
 
-namespace gossamer::testing {
+namespace gossamer {
 
 class MemoryBootstrap final : public Bootstrap {
  public:
@@ -201,4 +201,4 @@ class MemoryBootstrap final : public Bootstrap {
   std::map<Call, uint64_t> calls_;
 };
 
-}  // namespace gossamer::testing
+}  // namespace gossamer

@@ -148,7 +148,7 @@ class Upkeep {
     CHECK_GE(after->next_server, before->next_server);
   }
 
-  testing::MemoryBootstrap bootstrap_;
+  MemoryBootstrap bootstrap_;
   Joined joined_;
   std::optional<Member> member_;
 };
@@ -158,7 +158,7 @@ class Upkeep {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr std::string_view kBetween = "--\n";
-  std::string_view input = gossamer::testing::TextOf(data, size);
+  std::string_view input = gossamer::TextOf(data, size);
   gossamer::Upkeep upkeep;
   for (;;) {
     const size_t end = input.find(kBetween);

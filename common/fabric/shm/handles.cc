@@ -17,8 +17,6 @@
 namespace gossamer::shm {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
-
 // Why `bytes` of `what` cannot be mapped, from errno.
 Error CannotMap(size_t bytes, const char* what) {
   const bool lacks_memory = errno == ENOMEM;

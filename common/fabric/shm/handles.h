@@ -11,6 +11,8 @@
 
 namespace gossamer::shm {
 
+inline constexpr size_t kPageBytes = 4096;
+
 // "WHAT: the text of errno"
 std::string ErrnoText(const std::string& what);
 

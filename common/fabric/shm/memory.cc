@@ -15,8 +15,6 @@
 namespace gossamer::shm {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
-
 uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // The memory servers of this process. The fabric's only state outside its objects: a client in the

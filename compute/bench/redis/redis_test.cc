@@ -23,7 +23,6 @@
 namespace gossamer::bench {
 namespace {
 
-using gossamer::testing::TemporaryDirectory;
 using ::testing::HasSubstr;
 
 // ---- replies

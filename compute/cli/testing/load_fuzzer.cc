@@ -55,7 +55,7 @@ std::vector<Line> ReadInPieces(std::string_view text) {
   PCHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0);
   const UniqueFd reading(sockets[0]);
   UniqueFd writing(sockets[1]);
-  std::mt19937_64 random(testing::HashOf(text));
+  std::mt19937_64 random(HashOf(text));
   std::vector<size_t> ends(random() % kMostPieces);
   for (size_t& end : ends) end = random() % (text.size() + 1);
   ends.push_back(text.size());
@@ -184,7 +184,7 @@ void CheckLoads(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gossamer::cli;
-  const std::string_view text = gossamer::testing::TextOf(data, size);
+  const std::string_view text = gossamer::TextOf(data, size);
   CHECK(ReadInPieces(text) == Split(text)) << "lines depend on where reads end";
   CheckRoundTrip(text);
   CheckLoads(text);

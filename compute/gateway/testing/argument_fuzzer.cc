@@ -218,7 +218,7 @@ void Try(const Words& words, const ScanPositions& positions, Value& value) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gossamer::gateway;
-  std::string_view text = gossamer::testing::TextOf(data, size);
+  std::string_view text = gossamer::TextOf(data, size);
   ScanPositions positions;
   positions.Add(1, "key");
   Value value;

@@ -148,7 +148,7 @@ std::string Encode(const std::vector<Parsed::Request>& requests) {
 }
 
 std::vector<size_t> RandomEnds(std::string_view text) {
-  std::mt19937_64 random(testing::HashOf(text));
+  std::mt19937_64 random(HashOf(text));
   std::vector<size_t> ends(random() % 8);
   for (size_t& end : ends) end = random() % (text.size() + 1);
   ends.push_back(text.size());
@@ -172,7 +172,7 @@ Parsed ParseAllWays(std::string_view text, const RequestLimits& limits) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gossamer::gateway;
-  const std::string_view text = gossamer::testing::TextOf(data, size);
+  const std::string_view text = gossamer::TextOf(data, size);
   const Parsed parsed = ParseAllWays(text, {});
   // Limits that short inputs exceed.
   ParseAllWays(text, {.arguments = 3, .argument_bytes = 12, .line_bytes = 24});

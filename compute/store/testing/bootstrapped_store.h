@@ -34,7 +34,7 @@ class BootstrappedStore : public ::testing::Test {
     return std::move(store.value());
   }
 
-  const testing::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
   const std::unique_ptr<Bootstrap> bootstrap_ = OpenBootstrap("dir:" + directory_.path()).value();
 };
 

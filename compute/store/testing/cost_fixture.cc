@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "common/testing/need.h"
 #include "compute/store/open_session.h"
 #include "compute/store/open_store.h"
 #include "compute/tree/tree.h"
@@ -25,12 +26,6 @@ Result<std::unique_ptr<Store>> OpenRunning() {
   options.fabric = std::getenv("GOSSAMER_TEST_FABRIC");
   options.store = NameOfTest();
   return Store::Open(options);
-}
-
-template <typename T>
-T Need(Result<T> result) {
-  EXPECT_TRUE(result) << result.error().ToString();
-  return std::move(result.value());
 }
 
 }  // namespace

@@ -63,8 +63,7 @@ class SimulatedClients : public ::testing::Test {
 
   SimNetwork network_{{.seed = 1}};
   StoreRecord record_;
-  std::shared_ptr<testing::MemoryBootstrap> bootstrap_ =
-      std::make_shared<testing::MemoryBootstrap>();
+  std::shared_ptr<MemoryBootstrap> bootstrap_ = std::make_shared<MemoryBootstrap>();
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
   SimulatedClient worker_;
   OpenSession* work_ = nullptr;

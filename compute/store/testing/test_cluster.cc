@@ -9,21 +9,11 @@
 #include "common/bootstrap/server_probe.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
+#include "common/testing/need.h"
 #include "compute/session/registration.h"
 #include "compute/store/open_store.h"
 
 namespace gossamer {
-namespace {
-
-// Unwraps a result that tests cannot do without.
-template <typename T>
-T Need(Result<T> result) {
-  EXPECT_TRUE(result) << result.error().ToString();
-  return std::move(result.value());
-}
-
-}  // namespace
-
 TestCluster::TestCluster(const ClusterOptions& options) : network_(options.network) {
   EmbeddedMemoryOptions memory;
   memory.memory_bytes = options.memory_bytes;
@@ -242,9 +232,9 @@ std::string NameOf(const Techniques& techniques) {
   return name.empty() ? "none" : name;
 }
 
-std::string NumberKey(uint64_t number) {
-  std::string key(8, '\0');
-  for (size_t i = 8; i-- > 0; number >>= 8) key[i] = static_cast<char>(number);
+std::string NumberKey(uint64_t number, size_t bytes) {
+  std::string key(bytes, '\0');
+  for (size_t i = bytes; i-- > 0; number >>= 8) key[i] = static_cast<char>(number);
   return key;
 }
 

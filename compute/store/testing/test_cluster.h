@@ -111,7 +111,7 @@ class TestClient {
 std::vector<Techniques> AllTechniques();
 std::string NameOf(const Techniques& techniques);
 
-// Eight bytes that sort as the number does.
-std::string NumberKey(uint64_t number);
+// `bytes` bytes that sort as the number does.
+std::string NumberKey(uint64_t number, size_t bytes = 8);
 
 }  // namespace gossamer

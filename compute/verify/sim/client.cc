@@ -20,8 +20,6 @@ using history::ValueId;
 
 // Streams of the seed: one for each client, counted downwards.
 constexpr uint64_t kRestStream = ~uint64_t{1000};
-// Bytes of a wrong value that a message shows.
-constexpr size_t kShownBytes = 24;
 
 // Whether the error is an answer: an insert of an existing key, an update or delete of an absent
 // key.

@@ -141,6 +141,9 @@ class SimulatedClient {
   uint32_t NumberOf(const OpenSession& session) const;
   Task<Result<RepairReport>> Repair();
 
+  // Of a wrong key or value, in a message.
+  static constexpr size_t kShownBytes = 24;
+
   Scene& scene_;
   const uint32_t number_;
   const ClientPlan plan_;

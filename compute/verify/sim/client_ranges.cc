@@ -51,7 +51,6 @@ Task<void> SimulatedClient::Scan(OpenSession& session, uint32_t lane, PlannedOpe
 }
 
 std::optional<ScanRow> SimulatedClient::RowAt(const ScanCursor& cursor, bool keys_only) {
-  constexpr size_t kShownBytes = 24;
   const std::optional<uint32_t> key = scene_.workload.keys().Number(cursor.key());
   if (!key) {
     scene_.verdict.Wrong("a scan returns a key that nobody wrote: " +

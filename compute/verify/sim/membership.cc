@@ -116,8 +116,8 @@ bool Membership::NamesAll() const {
 }
 
 void Membership::Disturb(Random& random) {
-  using Call = testing::MemoryBootstrap::Call;
-  using Failure = testing::MemoryBootstrap::Failure;
+  using Call = MemoryBootstrap::Call;
+  using Failure = MemoryBootstrap::Failure;
   const auto times = static_cast<uint32_t>(1 + random.Below(3));
   std::string what;
   switch (random.Below(6)) {

@@ -71,8 +71,7 @@ class Membership {
   Recorder& recorder_;
   Verdict& verdict_;
   Memory& memory_;
-  const std::shared_ptr<testing::MemoryBootstrap> bootstrap_ =
-      std::make_shared<testing::MemoryBootstrap>();
+  const std::shared_ptr<MemoryBootstrap> bootstrap_ = std::make_shared<MemoryBootstrap>();
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<uint64_t> incarnations_;  // by server id
   std::vector<Joining> joining_;

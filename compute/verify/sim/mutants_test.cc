@@ -20,7 +20,6 @@
 namespace gossamer::simulator {
 namespace {
 
-using gossamer::testing::ChildProcess;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 

@@ -13,7 +13,6 @@
 namespace gossamer::simulator {
 namespace {
 
-using gossamer::testing::ChildProcess;
 using ::testing::HasSubstr;
 using Arguments = std::vector<std::string>;
 

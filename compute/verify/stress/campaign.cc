@@ -15,8 +15,6 @@
 namespace gossamer::stress {
 namespace {
 
-// How long clients may take to close one store and open the next.
-constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kLook{20};
 constexpr uint64_t kLongestAbsenceMs = 300;
 // The era of values that belong to no era.

@@ -72,7 +72,6 @@ Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era,
 
 namespace {
 
-constexpr std::chrono::milliseconds kTryAgain{20};
 // How long a store other than the era's may be found before the next era is announced.
 constexpr std::chrono::seconds kAnnouncement{20};
 

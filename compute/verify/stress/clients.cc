@@ -10,14 +10,9 @@
 
 #include "common/text/human.h"
 #include "compute/verify/stress/cluster.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
-namespace {
-
-// How long clients may take to end after they were told to.
-constexpr std::chrono::seconds kPatience{60};
-
-}  // namespace
 
 uint64_t OperationsDone(const RunBoard& board) {
   uint64_t done = 0;
@@ -37,7 +32,7 @@ Clients::ClientProcess Clients::NewClient() {
   const uint32_t number = next_number_++;
   std::vector<std::string> arguments = command_;
   arguments.push_back(fmt::format("--client={}", number));
-  return {number, std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments)))};
+  return {number, std::make_unique<ChildProcess>(BoundToParent(std::move(arguments)))};
 }
 
 size_t Clients::Poll() {

@@ -45,8 +45,8 @@ class Clients {
  private:
   struct ClientProcess {
     uint32_t number;
-    std::unique_ptr<testing::ChildProcess> process;
-    testing::ChildProcess* operator->() const { return process.get(); }
+    std::unique_ptr<ChildProcess> process;
+    ChildProcess* operator->() const { return process.get(); }
   };
 
   ClientProcess NewClient();

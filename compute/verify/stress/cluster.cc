@@ -19,7 +19,7 @@ Result<std::unique_ptr<Cluster>> Cluster::Start(const StressOptions& options,
   cluster->bootstrap_ = options.bootstrap;
   if (options.bootstrap == "dir") cluster->bootstrap_ = "dir:" + directory + "/bootstrap";
   if (options.bootstrap == "memcached") {
-    cluster->memcached_ = std::make_unique<testing::MemcachedProcess>();
+    cluster->memcached_ = std::make_unique<MemcachedProcess>();
     if (!cluster->memcached_->running()) {
       return MakeError(Code::kUnsupported, "no memcached could be started (package memcached)");
     }
@@ -51,7 +51,7 @@ Status Cluster::StartServer(uint32_t place, const std::string& store) {
     arguments.push_back(fmt::format("--listen={}/memory-{}.sock", directory_, place));
   }
   if (!options_.device.empty()) arguments.push_back("--device=" + options_.device);
-  auto server = std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments)));
+  auto server = std::make_unique<ChildProcess>(BoundToParent(std::move(arguments)));
   if (server->WaitForOutput("ready")) {
     servers_[place] = std::move(server);
     return Ok();
@@ -61,7 +61,7 @@ Status Cluster::StartServer(uint32_t place, const std::string& store) {
 }
 
 Status Cluster::End(uint32_t place, int signal) {
-  const std::unique_ptr<testing::ChildProcess> server = std::move(servers_[place]);
+  const std::unique_ptr<ChildProcess> server = std::move(servers_[place]);
   if (server == nullptr) return Ok();
   server->Signal(signal);
   const int ended = server->Wait();

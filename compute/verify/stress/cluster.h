@@ -49,8 +49,8 @@ class Cluster {
   const StressOptions& options_;
   const std::string directory_;
   std::string bootstrap_;
-  std::unique_ptr<testing::MemcachedProcess> memcached_;
-  std::vector<std::unique_ptr<testing::ChildProcess>> servers_;
+  std::unique_ptr<MemcachedProcess> memcached_;
+  std::vector<std::unique_ptr<ChildProcess>> servers_;
 };
 
 // The program with its arguments, arranged to be killed when this thread ends.

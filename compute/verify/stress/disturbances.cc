@@ -20,8 +20,7 @@ constexpr std::chrono::nanoseconds kRecordIsBack = std::chrono::seconds(3);
 constexpr std::chrono::nanoseconds kBusyMachine = std::chrono::seconds(2);
 // How long a store leaves out a memory server that was silent at open, for a timeout of 2 s.
 constexpr std::chrono::nanoseconds kStoreAsksAgain = std::chrono::seconds(8);
-constexpr std::chrono::milliseconds kTryAgain{20};
-constexpr uint64_t kLongestAbsenceMs = 500;
+constexpr uint64_t kLongestLossMs = 500;
 // A memory server that joins while the record is lost may be asked to start again.
 constexpr int kMostStarts = 5;
 
@@ -120,7 +119,7 @@ Status Disturbances::LoseRecord(Clients& clients, bool may_add_server) {
     fault.until = history::kNever;
     const size_t index = faults_.size();
     faults_.push_back(fault);
-    const std::chrono::milliseconds absence(random_.Below(kLongestAbsenceMs));
+    const std::chrono::milliseconds absence(random_.Below(kLongestLossMs));
     if (!cluster_.RestartMemcached(absence)) findings_.Wrong("memcached does not start again");
     faults_[index].back = NowNs();
     faults_[index].until = NowNs() + (kRecordIsBack + kBusyMachine).count();

@@ -9,15 +9,12 @@
 
 #include "common/text/human.h"
 #include "compute/verify/stress/client.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // No client writes any more: one get of each hot key closes its history. Returns how many keys
 // exist. Skips unreachable keys unless `is_whole`.

@@ -14,18 +14,12 @@
 #include "compute/verify/stress/cluster.h"
 #include "compute/verify/stress/findings.h"
 #include "compute/verify/stress/judge.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// How long clients may take to end after they were told to, and the final steps to finish.
-constexpr std::chrono::seconds kPatience{60};
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The run's own directory: logs, the board, the bootstrap. Removed at the end.
 class RunDirectory {
