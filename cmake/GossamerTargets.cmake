@@ -58,6 +58,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # a mismatch where it inlines only one of a test's own operator new and delete.
   target_compile_options(gossamer_options INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds
                          -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict -Wno-mismatched-new-delete)
+  # Sources that are compiled together (gossamer_unite) are no headers.
+  target_compile_options(gossamer_options INTERFACE -Wno-subobject-linkage)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # std::stable_sort of libstdc++ 12 uses a function that it deprecates itself.
@@ -85,9 +87,9 @@ if(GOSSAMER_FUZZ)
 endif()
 
 # For the sanitizers' builds, which take clang++ most of the time of scripts/test. Headers of the standard library and of
-# GoogleTest are precompiled, and the tests' own sources are not optimized. The release build shows that every source includes
-# what it uses. target_precompile_headers would pass absolute paths, and clones would no longer share a compiler cache: so an
-# object library "compiles" one header, of /usr/include, with the others included before it.
+# GoogleTest are precompiled, and the tests' own sources are not optimized. target_precompile_headers would pass absolute paths,
+# and clones would no longer share a compiler cache: so an object library "compiles" one header, of /usr/include, with the others
+# included before it.
 if(GOSSAMER_PRECOMPILE)
   set(precompiled algorithm array atomic chrono condition_variable coroutine deque filesystem fstream functional map memory
       mutex optional random set span sstream string thread unordered_map vector)
@@ -120,10 +122,63 @@ function(gossamer_use_precompiled target name)
   set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/${header})
 endfunction()
 
+# gossamer_unite(RESULT NAME SOURCES...): with GOSSAMER_UNITE, sources that include up to twelve of those sources of the target
+# NAME each; otherwise these. Most of a source's time goes to its headers, and these share them: it is a third in all.
+# CMake's own unity builds include by absolute paths, and clones would no longer share a compiler cache. Apart are sources with
+# options of their own; and, from the other sources of a library, those that ask which rule of the protocol is broken
+# (compute/verify/sim/CMakeLists.txt).
+function(gossamer_unite result name)
+  set_property(GLOBAL PROPERTY gossamer_sources_of_${name} ${ARGN})
+  set(${result} ${ARGN} PARENT_SCOPE)
+  list(LENGTH ARGN count)
+  if(NOT GOSSAMER_UNITE OR count EQUAL 1)
+    return()
+  endif()
+  set(united "")
+  set(plain "")
+  set(mutable "")
+  foreach(source ${ARGN})
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+    cmake_path(IS_PREFIX CMAKE_BINARY_DIR ${path} is_built)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    if(is_built OR options OR definitions)
+      list(APPEND united ${source})
+      continue()
+    endif()
+    file(STRINGS ${path} asks REGEX "${GOSSAMER_ASKS_FOR_RULES}" LIMIT_COUNT 1)
+    if(asks)
+      list(APPEND mutable ${path})
+    else()
+      list(APPEND plain ${path})
+    endif()
+  endforeach()
+  foreach(kind plain mutable)
+    set(part 0)
+    while(${kind})
+      list(SUBLIST ${kind} 0 12 some)
+      list(REMOVE_ITEM ${kind} ${some})
+      set(text "")
+      foreach(path ${some})
+        cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+        string(APPEND text "#include \"${path}\"\n")
+      endforeach()
+      set(file ${CMAKE_CURRENT_BINARY_DIR}/united/${name}_${kind}_${part}.cc)
+      file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+      list(APPEND united ${file})
+      math(EXPR part "${part} + 1")
+    endwhile()
+  endforeach()
+  set(${result} ${united} PARENT_SCOPE)
+endfunction()
+# What a source includes that asks which rule is broken.
+set(GOSSAMER_ASKS_FOR_RULES "^#include \"(common/mutants|compute/rules/rules|memory/rules)\\.h\"")
+
 # gossamer_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
 function(gossamer_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  gossamer_unite(sources ${name} ${ARG_SOURCES})
+  add_library(${name} STATIC ${sources})
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   gossamer_use_precompiled(${name} gossamer_precompiled)
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:gossamer_options>)
@@ -133,7 +188,8 @@ endfunction()
 # gossamer_program(NAME SOURCES ... DEPENDS ...): an executable in build/bin.
 function(gossamer_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
+  gossamer_unite(sources ${name} ${ARG_SOURCES})
+  add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options)
 endfunction()
 
@@ -169,7 +225,8 @@ function(gossamer_test name)
   endif()
   cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS;NO_ASAN_CASES;NO_TSAN_CASES;NO_SANITIZER_CASES"
                         ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
+  gossamer_unite(sources ${name} ${ARG_SOURCES})
+  add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   if(NOT ARG_OPTIMIZED)
     gossamer_use_precompiled(${name} gossamer_precompiled_tests -O0)
