@@ -87,6 +87,8 @@ enum class Mutant : uint8_t {
   kS2,       // a sweep gives memory back without an epoch behind its walk of the tree
   kP1,       // what replaces a lost node ends where its parent does
   kP2,       // a repair leaves the siblings of nodes that lead to lost ones
+  kP3,       // a repair replaces what it found lost before it locked the node that leads there
+  kP4,       // a repair begins before an epoch has passed
 };
 
 struct MutantName {
@@ -156,6 +158,8 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kS2, "S2"},
     MutantName{Mutant::kP1, "P1"},
     MutantName{Mutant::kP2, "P2"},
+    MutantName{Mutant::kP3, "P3"},
+    MutantName{Mutant::kP4, "P4"},
 };
 
 #ifdef GOSSAMER_MUTANTS

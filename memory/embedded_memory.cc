@@ -38,11 +38,14 @@ Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemory
 }
 
 Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
-    EmbeddedMemoryOptions each, uint32_t servers, StoreRecord& record) {
+    EmbeddedMemoryOptions each, uint32_t servers, StoreRecord& record,
+    std::optional<uint64_t> bytes_of_first) {
   std::vector<std::unique_ptr<EmbeddedMemory>> started;
   record.fabric = FabricKindName(FabricKind::kSim);
   record.parameters = each.parameters;
+  const uint64_t bytes = each.memory_bytes;
   for (uint32_t i = 0; i < servers; ++i) {
+    each.memory_bytes = i == 0 ? bytes_of_first.value_or(bytes) : bytes;
     each.identity = {static_cast<ServerId>(i), record.store_id, i + 1};
     BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(each));
     record.servers.push_back(

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "compute/rules/rules.h"
 #include "compute/store/open_store.h"
 #include "compute/store/sweeper.h"
 
@@ -62,7 +63,8 @@ Task<Result<RepairReport>> OpenStore::RepairOver(Scheduler& scheduler,
   Sweeper epochs(
       *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
   // Until then a cache may lead to nodes that only lost ones name (rule P4).
-  Status passed = co_await epochs.PassEpoch();
+  Status passed = Ok();
+  if (rules::AwaitsEpochBeforeRepair()) passed = co_await epochs.PassEpoch();
   if (!passed) {
     co_return MakeError(passed.error().code, "nothing was repaired: " + passed.error().message);
   }

@@ -218,7 +218,7 @@ Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, 
       if (right.value().low() != node.high.key.view()) co_return HasChanged();
       behind = right.value().children.front().pointer;
     }
-    BOOST_OUTCOME_CO_TRYV(co_await ReplaceChildrenOf(op, place, node.sibling, behind, below));
+    BOOST_OUTCOME_CO_TRYV(co_await ReplaceChildrenOf(op, place, node, behind, below));
   }
   // Internal nodes one after the other: the one that replaces the first may lead to what the second has.
   const bool is_done = options_.dry_run || level == 1 || lost <= 1;
@@ -227,7 +227,7 @@ Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, 
 }
 
 // 1 RT for the lock, 1 RT for each few new nodes, 1 RT for the parent.
-Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, RemotePtr sibling,
+Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, const InternalNode& seen,
                                              RemotePtr behind,
                                              const std::map<std::string, RemotePtr>& below) {
   RemoteLock lock(context_.locks, op);
@@ -235,7 +235,7 @@ Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, RemoteP
   BOOST_OUTCOME_CO_TRYV(co_await Lock(op, place.node, lock, buffers));
   std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
   const bool is_it = node && !node->frozen && node->level == place.level &&
-                     node->low() == place.low.view() && node->sibling == sibling;
+                     node->low() == place.low.view() && node->sibling == seen.sibling;
   if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
   const uint32_t level = place.level - 1;
   NewNodes added(context_);
@@ -243,7 +243,11 @@ Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, RemoteP
   // From the right, so that each one's right neighbour is known.
   for (size_t i = node->children.size(); i-- > 0;) {
     InternalNode::Child& child = node->children[i];
-    if (!IsLost(child.pointer)) continue;
+    const auto was_lost = [&] {
+      const InternalNode::Child& before = seen.children[seen.ChildIndex(child.separator)];
+      return before.separator == child.separator && IsLost(before.pointer);
+    };
+    if (!rules::MayReplace(IsLost(child.pointer), was_lost)) continue;
     const bool is_last = i + 1 == node->children.size();
     const HighFence end = is_last || !rules::EndsAtNextDownlink()
                               ? node->high

@@ -106,6 +106,7 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
   BOOST_OUTCOME_CO_TRYV(co_await Lock(op, place.node, lock, buffers));
   NewNodes added(context_);
   NodeVersion version{0};
+  const auto was_lost = [] { return true; };
   const auto replacement = [&]() -> Task<Result<RemotePtr>> {
     if (has_downlink) co_return there.node;
     const Result<RemotePtr> made =
@@ -116,7 +117,7 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
     const std::optional<LeafView> leaf =
         LeafView::Parse(ImageIn(buffers), place.node, context_.geometry(), place.low);
     const bool is_it = leaf && !leaf->frozen() && leaf->high() == ends.high &&
-                       leaf->trailer().sibling() == ends.sibling;
+                       rules::MayReplace(leaf->trailer().sibling() == ends.sibling, was_lost);
     if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
     const Result<RemotePtr> first = co_await replacement();
     if (!first) co_return co_await ReleaseAfter(lock, first.error());
@@ -131,7 +132,8 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
   } else {
     std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
     const bool is_it = node && !node->frozen && node->high == ends.high &&
-                       node->sibling == ends.sibling && node->low() == place.low.view();
+                       rules::MayReplace(node->sibling == ends.sibling, was_lost) &&
+                       node->low() == place.low.view();
     if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
     const Result<RemotePtr> first = co_await replacement();
     if (!first) co_return co_await ReleaseAfter(lock, first.error());

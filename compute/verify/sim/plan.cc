@@ -241,6 +241,10 @@ void DrawMemory(Random& random, Plan& plan) {
     bytes = kHeapOffset + plan.chunks * plan.chunk_bytes;
   }
   plan.memory_bytes = (bytes + plan.chunk_bytes) / 4096 * 4096;
+  if (plan.chunks_of_first != 0) {
+    plan.chunk_bytes = 4096;
+    plan.bytes_of_first = kHeapOffset + uint64_t{plan.chunks_of_first} * plan.chunk_bytes;
+  }
 }
 
 }  // namespace

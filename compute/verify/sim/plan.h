@@ -95,6 +95,9 @@ struct Plan {
   uint64_t memory_bytes = 0;  // of each server
   uint64_t chunk_bytes = 0;
   uint32_t chunks = 0;  // of each server, small ones; 0: not fixed
+  // Of server 0, likewise. It has no room for long, so that internal nodes come to other servers.
+  uint32_t chunks_of_first = 0;
+  std::optional<uint64_t> bytes_of_first;  // nullopt: as of the others
   uint64_t lock_table_bytes = 0;
   bool on_chip_locks = true;
   uint32_t lease_ms = 0;

@@ -26,6 +26,7 @@ std::string ReopensText(const Plan& plan) {
 
 std::string MemoryText(const Plan& plan) {
   std::string text;
+  if (plan.bytes_of_first) text += fmt::format(", {} KiB of server 0", *plan.bytes_of_first >> 10);
   if (plan.work.sweep_us != 0) text += fmt::format(", sweeps each {} us", plan.work.sweep_us);
   if (plan.longest_lag_us != 0) {
     text += fmt::format(", sessions that go on up to {} us later", plan.longest_lag_us);

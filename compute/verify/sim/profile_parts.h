@@ -63,6 +63,8 @@ void LateCalls(Random& random, Plan& plan);
 void GivenUp(Random& random, Plan& plan);
 // Memory servers die for good, and clients repair the tree meanwhile.
 void Repaired(Random& random, Plan& plan);
+// The same, with internal nodes on servers that die, and several clients that repair at the same time, slowly.
+void LostParents(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.
 void LowRoot(Random& random, Plan& plan);
 // The same, and clients that stop behind a split, before they raise the root.

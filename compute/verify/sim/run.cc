@@ -95,7 +95,8 @@ class Run {
     options.lease_ms = plan_.lease_ms;
     options.on_chip_locks = plan_.on_chip_locks;
     options.network = &network_;
-    BOOST_OUTCOME_TRY(memory, StartSimulatedMemory(options, plan_.servers, record_));
+    BOOST_OUTCOME_TRY(memory,
+                      StartSimulatedMemory(options, plan_.servers, record_, plan_.bytes_of_first));
     memory_ = std::move(memory);
     if (plan_.worn_generation != 0) {
       BOOST_OUTCOME_TRYV(WearMemory(network_, record_, plan_.chunk_bytes, plan_.worn_generation));
