@@ -122,6 +122,12 @@ function(gossamer_use_precompiled target name)
   set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/${header})
 endfunction()
 
+# gossamer_asks_for_rules(RESULT PATH): whether a source asks which rule of the protocol is broken.
+function(gossamer_asks_for_rules result path)
+  file(STRINGS ${path} asks REGEX "^#include \"(common/mutants|compute/rules/rules|memory/rules)\\.h\"" LIMIT_COUNT 1)
+  set(${result} "${asks}" PARENT_SCOPE)
+endfunction()
+
 # gossamer_unite(RESULT NAME SOURCES...): with GOSSAMER_UNITE, sources that include up to twelve of those sources of the target
 # NAME each; otherwise these. Most of a source's time goes to its headers, and these share them: it is a third in all.
 # CMake's own unity builds include by absolute paths, and clones would no longer share a compiler cache. Apart are sources with
@@ -146,7 +152,7 @@ function(gossamer_unite result name)
       list(APPEND united ${source})
       continue()
     endif()
-    file(STRINGS ${path} asks REGEX "${GOSSAMER_ASKS_FOR_RULES}" LIMIT_COUNT 1)
+    gossamer_asks_for_rules(asks ${path})
     if(asks)
       list(APPEND mutable ${path})
     else()
@@ -171,9 +177,6 @@ function(gossamer_unite result name)
   endforeach()
   set(${result} ${united} PARENT_SCOPE)
 endfunction()
-# What a source includes that asks which rule is broken.
-set(GOSSAMER_ASKS_FOR_RULES "^#include \"(common/mutants|compute/rules/rules|memory/rules)\\.h\"")
-
 # gossamer_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
 function(gossamer_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})

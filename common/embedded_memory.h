@@ -60,8 +60,8 @@ class EmbeddedMemory {
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options);
 
 // Starts all memory servers of a store in `each.network`, without a bootstrap: `servers` of them,
-// alike but for their numbers, and for the memory of server 0 if `bytes_of_first` is given. Completes
-// `record`, whose `store` and `store_id` are given.
+// alike but for their numbers, and for the memory of server 0 if `bytes_of_first` is given.
+// Completes `record`, whose `store` and `store_id` are given.
 Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
     EmbeddedMemoryOptions each, uint32_t servers, StoreRecord& record,
     std::optional<uint64_t> bytes_of_first = std::nullopt);

@@ -233,8 +233,8 @@ inline bool AwaitsEpochBehindTree() { return !IsBroken(Mutant::kS2); }
 inline bool EndsAtNextDownlink() { return !IsBroken(Mutant::kP1); }
 // P2: the left neighbour of a lost node leads to what replaced that.
 inline bool MendsSiblings() { return !IsBroken(Mutant::kP2); }
-// P3: a pointer is replaced only if it is as it was when it was found to lead to a lost node, behind the lock of the node that
-// has it. Its mutant goes by what was found.
+// P3: a pointer is replaced only if it leads to a lost node when its own node is read behind the
+// lock. The mutant goes by what was read before.
 template <typename WasLost>
 bool MayReplace(bool is_lost, const WasLost& was_lost) {
   return is_lost || (IsBroken(Mutant::kP3) && was_lost());

@@ -88,8 +88,8 @@ class LossRepairer {
   // Visits the nodes of a level from left to right; `visit` sets `next` to where the next one starts.
   Task<Status> WalkLevel(uint32_t level, Visit visit);
   Task<Status> VisitParent(Op& op, uint32_t level, const Key& from, HighFence& next);
-  // `seen`: the node as it was read before. `behind`: the first child of the next node of this level. `below`: of each lost child that is
-  // an internal node, the node that is to be its first child.
+  // `seen`: the node as read before. `behind`: the first child of the next node of this level.
+  // `below`: for each lost child that is an internal node, the node that is to be its first child.
   Task<Status> ReplaceChildrenOf(Op& op, const Place& place, const InternalNode& seen,
                                  RemotePtr behind, const std::map<std::string, RemotePtr>& below);
   // What the left neighbour names where a node of `level` starts at `low`; null if that is not known.

@@ -7,7 +7,6 @@
 #include "compute/rules/rules.h"
 
 namespace gossamer {
-
 namespace {
 
 using Kind = ScanEntry::Kind;

@@ -63,7 +63,7 @@ void LateCalls(Random& random, Plan& plan);
 void GivenUp(Random& random, Plan& plan);
 // Memory servers die for good, and clients repair the tree meanwhile.
 void Repaired(Random& random, Plan& plan);
-// The same, with internal nodes on servers that die, and several clients that repair at the same time, slowly.
+// The same, with internal nodes on servers that die, and several slow repairs at the same time.
 void LostParents(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.
 void LowRoot(Random& random, Plan& plan);

@@ -1,4 +1,4 @@
-// The profile of repairs that meet each other, and clients that know the tree as it was before a loss.
+// The profile of repairs that meet, and of clients that know the tree as it was before a loss.
 #include <algorithm>
 #include <chrono>
 
@@ -11,7 +11,7 @@ using std::chrono::microseconds;
 
 void LostParents(Random& random, Plan& plan) {
   plan.servers = std::max(plan.servers, Between(random, 3, 5));
-  // Few children of each node: many nodes above the leaves. Most of them are made when server 0 is full.
+  // Few children of each node: many internal nodes. Most of them are made when server 0 is full.
   plan.parameters = {256, 32, 16};
   SetFillers(plan.work, Between(random, 8, 32), Between(random, 150, 350));
   plan.work.filler_percent = Between(random, 50, 90);

@@ -1,4 +1,4 @@
-// The clock of logs, which all processes of the machine share, and how long they wait for each other.
+// The clock of logs, which all processes share, and how long they wait for each other.
 #pragma once
 
 #include <chrono>
