@@ -21,22 +21,30 @@ class ClientQueues {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kHunger{10};
+  // Bytes that a client may receive or send before others.
+  static constexpr size_t kLittle = 64 * 1024;
 
   bool empty() const { return little_.empty() && much_.empty(); }
+  // Whether answers wait for the bytes of a later turn.
+  bool has_answers() const { return with_answers_ != 0; }
   bool are_hungry() const { return !hungry_.empty(); }
 
   void Add(Client& client) {
     if (client.is_queued) return;
     client.is_queued = true;
-    const bool is_little = std::max(client.unsent(), client.unparsed_bytes()) <= kLittle;
-    (is_little ? little_ : much_).push_back(&client);
+    if (std::max(client.unsent(), client.unparsed_bytes()) <= kLittle) {
+      little_.push_back(&client);
+    } else {
+      much_.push_back(&client);
+      if (client.unsent() > kLittle) ++with_answers_;
+    }
   }
   void AddHungry(Client& client) {
     if (!client.is_hungry) hungry_.push_back(&client);
     client.is_hungry = true;
   }
 
-  // Begins a turn. Returns whether hungry clients, and what else waits for memory, are to try again.
+  // Begins a turn. Returns whether hungry clients, and what else waits, are to try again.
   bool BeginTurn(Clock::time_point now) {
     const bool is_due = now >= next_feeding_;
     if (is_due) {
@@ -57,12 +65,11 @@ class ClientQueues {
     // One of them at least, whatever the others have moved.
     if (much_left_ == 0 || (has_served_much_ && !has_room)) return nullptr;
     has_served_much_ = true;
+    if (much_.front()->unsent() > kLittle) --with_answers_;
     return Take(much_, much_left_);
   }
 
  private:
-  static constexpr size_t kLittle = 64 * 1024;
-
   static Client* Take(std::deque<Client*>& queue, size_t& left) {
     Client* const client = queue.front();
     queue.pop_front();
@@ -73,6 +80,7 @@ class ClientQueues {
 
   std::deque<Client*> little_;
   std::deque<Client*> much_;
+  size_t with_answers_ = 0;  // those of much_ that have more than kLittle to send
   std::vector<Client*> hungry_;
   Clock::time_point next_feeding_{};
   // Of this turn.

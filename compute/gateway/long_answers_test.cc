@@ -77,12 +77,11 @@ TEST_F(GatewayTest, AShortRequestWaitsForFewBytesOfOthers) {
   for (size_t i = 0; i < kRounds; ++i) requests += pair;
   for (Connection& other : others) other.Send(Request({"GET", "k"}));
   client.Send(requests);
-  // They take all that comes.
+  // Each takes all that comes, in whichever order they are answered.
   std::vector<std::thread> readers;
-  for (size_t first = 0; first < 4; ++first) {
-    readers.emplace_back([&others, &value, first] {
-      for (size_t i = first; i < kClients; i += 4) EXPECT_TRUE(others[i].ReceiveBulk() == value);
-    });
+  readers.reserve(kClients);
+  for (Connection& other : others) {
+    readers.emplace_back([&other, &value] { EXPECT_TRUE(other.ReceiveBulk() == value); });
   }
   uint64_t before = 0;
   uint64_t most = 0;
@@ -96,7 +95,8 @@ TEST_F(GatewayTest, AShortRequestWaitsForFewBytesOfOthers) {
   }
   for (std::thread& reader : readers) reader.join();
   RecordProperty("most_bytes", std::to_string(most));
-  EXPECT_LT(most, uint64_t{16} << 20) << "the answers have 300 MiB";
+  // Of each turn kTurnBytes, and what comes last, and a part of a long read.
+  EXPECT_LT(most, uint64_t{9} << 20) << "the answers have 300 MiB";
 }
 
 // What came before a request that ends the connection is done, also if it takes many parts.

@@ -122,13 +122,14 @@ void Worker::Run() {
     now_ = Clock::now();
     turn_end_ = BytesMoved(metrics_->numbers()) + kTurnBytes;
     DropLateHandshakes();
-    if (queues_.BeginTurn(now_)) turns_.WakeResting();
-    while (Client* const client = queues_.Next(BytesMoved(metrics_->numbers()) < turn_end_)) {
+    const bool is_due = queues_.BeginTurn(now_);
+    if (is_due) turns_.WakeResting();
+    while (Client* const client = queues_.Next(TurnHasRoom())) {
       if (!client->is_busy) Collect(*client);
     }
     StartBatch();
     LookAtMemory();
-    StartPart();
+    StartPart(is_due);
     PollInFlight();
     metrics_->PublishIfDue(now_, *session_);
   }
@@ -140,6 +141,8 @@ void Worker::Run() {
   metrics_.reset();
   session_.reset();
 }
+
+bool Worker::TurnHasRoom() const { return BytesMoved(metrics_->numbers()) < turn_end_; }
 
 void Worker::PollInFlight() {
   const Clock::time_point end = Clock::now() + kRoundsTime;
@@ -255,7 +258,7 @@ void Worker::Collect(Client& client) {
       client.is_closing = true;
       break;
     }
-    if (has_received && BytesMoved(metrics_->numbers()) >= turn_end_) {
+    if (has_received && !TurnHasRoom()) {
       queues_.Add(client);
       break;
     }

@@ -89,6 +89,8 @@ void Worker::Release(Client& client) {
   const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
   if (has_more && !client.is_closing && client.unsent() <= most_unsent_) return queues_.Add(client);
   client.EndRefusedTransaction(metrics_->numbers().bytes_received);
+  // Many batches may end in one turn: long answers leave in the next ones.
+  if (client.unsent() > ClientQueues::kLittle && !TurnHasRoom()) return queues_.Add(client);
   const bool is_connected = Send(client);
   const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
   if (!is_connected || is_flooded || (client.is_closing && client.unsent() == 0)) {
@@ -123,8 +125,10 @@ void Worker::GoOn(Client& client) {
   ready_.push_back(&client);
 }
 
-void Worker::StartPart() {
-  if (ready_.empty() || is_in_part_ || shared_.memory.is_full(ClientMemory::Use::kAnswers)) return;
+void Worker::StartPart(bool is_due) {
+  // What has been read is sent first, so that it does not pile up; but others' answers do not keep long reads from going on.
+  if (ready_.empty() || is_in_part_ || (queues_.has_answers() && !is_due)) return;
+  if (shared_.memory.is_full(ClientMemory::Use::kAnswers)) return;
   Client& client = *ready_.front();
   ready_.pop_front();
   if (client.is_lost()) {

@@ -96,7 +96,7 @@ void Worker::End() {
   const auto has_long_reads = [&] { return !long_reads_.empty() && Clock::now() < end_of_walks; };
   while (in_flight() != 0 || !batch_->empty() || has_long_reads()) {
     StartBatch();
-    StartPart();
+    StartPart(true);
     PollInFlight();
     HandleEvents(0);
     send_queued();
