@@ -84,6 +84,7 @@ enum class Mutant : uint8_t {
   kG1,       // memory is given up that its owner has been granted again since it was offered
   kG2,       // an epoch is acknowledged while memory is still to be given back
   kG3,       // a farewell is said by a client that has left memory behind
+  kS1,       // a sweep reads the tree without an epoch before
   kS2,       // a sweep gives memory back without an epoch behind its walk of the tree
   kP1,       // what replaces a lost node ends where its parent does
   kP2,       // a repair leaves the siblings of nodes that lead to lost ones
@@ -155,6 +156,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kG1, "G1"},
     MutantName{Mutant::kG2, "G2"},
     MutantName{Mutant::kG3, "G3"},
+    MutantName{Mutant::kS1, "S1"},
     MutantName{Mutant::kS2, "S2"},
     MutantName{Mutant::kP1, "P1"},
     MutantName{Mutant::kP2, "P2"},

@@ -79,7 +79,9 @@ Task<Result<bool>> Sweeper::TrySweep() {
   BOOST_OUTCOME_CO_TRYV(co_await Find());
   if (!orphans_.empty()) {
     BOOST_OUTCOME_CO_TRYV(Tell(Step::kFirstEpoch));
-    BOOST_OUTCOME_CO_TRYV(co_await AwaitEpoch());
+    if (rules::AwaitsEpochBeforeTree()) {
+      BOOST_OUTCOME_CO_TRYV(co_await AwaitEpoch());
+    }
     BOOST_OUTCOME_CO_TRYV(Tell(Step::kTree));
     TreeWalk walk(
         shared_, tree_,

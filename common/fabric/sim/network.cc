@@ -14,9 +14,23 @@ namespace gossamer::sim {
 namespace {
 
 // Random streams of the seed, one for each purpose.
-enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions, kCalls, kStops };
+enum Stream : uint64_t {
+  kDriver = 1,
+  kDelays,
+  kTears,
+  kLosses,
+  kPartitions,
+  kCalls,
+  kStops,
+  kLags
+};
 
 constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
+
+bool ReleasesLock(const Batch& batch) {
+  const Verb& last = batch.verbs().back();
+  return last.is_conditional() && last.space == Space::kLockTable && last.swap_or_add == 0;
+}
 
 }  // namespace
 
@@ -28,6 +42,7 @@ Network::Network(const SimOptions& options)
       partition_random(options.seed, kPartitions),
       call_random(options.seed, kCalls),
       stop_random(options.seed, kStops),
+      lag_random(options.seed, kLags),
       options_(options) {}
 
 Nanoseconds Network::FlightTime() {
@@ -39,6 +54,29 @@ Nanoseconds Network::ExtraDelay() {
   if (!options_.faults.delay || !OneIn(delay_random, options_.verbs_per_long_delay)) return 0;
   ++counters.long_delays;
   return LogUpTo(delay_random, options_.longest_delay.count());
+}
+
+Nanoseconds Network::LagOf(const Batch& batch, ClientState& client, const Server& server) {
+  if (!options_.faults.delay || options_.batches_per_lag == 0 || client.lags_until > now_) return 0;
+  const uint64_t bits = options_.lag_bits;
+  const bool counts = batch.verbs().front().is_write() && ReleasesLock(batch) &&
+                      (bits == 0 || (batch.verbs().back().compare & bits) != 0);
+  if (!counts || !OneIn(lag_random, options_.batches_per_lag)) return 0;
+  ++counters.long_delays;
+  const Nanoseconds half = options_.longest_lag.count() / 2;
+  const Nanoseconds lag = half + UpTo(lag_random, half);
+  client.lags_until = now_ + lag;
+  if (tell) tell(fmt::format("a batch of client {} arrives {} us late", client.uuid, lag / 1000));
+  if (!options_.faults.partition) return lag;
+  Outage outage;
+  outage.client_uuid = client.uuid;
+  outage.until = now_ + (OneIn(lag_random, 2) ? lag : UpTo(lag_random, lag));
+  for (uint64_t other = 0; other < servers_.size(); ++other) {
+    if (servers_[other] == nullptr || servers_[other] == &server) continue;
+    outage.server_number = other;
+    TakeDown(outage);
+  }
+  return lag;
 }
 
 Nanoseconds Network::CallDelay() {
@@ -206,10 +244,7 @@ std::optional<uint64_t> Network::TakeKilledInBatch() {
 
 void Network::MayStopBehind(const Batch& batch, SimEndpoint& endpoint) {
   if (!options_.faults.pause || options_.batches_per_stop == 0) return;
-  const Verb& last = batch.verbs().back();
-  const bool releases =
-      last.is_conditional() && last.space == Space::kLockTable && last.swap_or_add == 0;
-  if (!releases) return;
+  if (!ReleasesLock(batch)) return;
   const auto counts = [this](const Verb& verb) {
     return verb.is_write() && verb.length >= options_.stop_bytes;
   };
@@ -243,7 +278,6 @@ bool Network::DrawsPartition(uint32_t one_in) {
 }
 
 void Network::Partition(const SimEndpoint& endpoint, uint64_t server_number) {
-  std::erase_if(outages_, [this](const Outage& outage) { return outage.until <= now_; });
   Outage outage;
   outage.client_uuid = endpoint.client().uuid;
   const uint64_t scope = partition_random.Below(4);
@@ -251,6 +285,11 @@ void Network::Partition(const SimEndpoint& endpoint, uint64_t server_number) {
   if (scope < 3) outage.server_number = server_number;
   const Nanoseconds longest = options_.longest_partition.count();
   outage.until = now_ + std::min(longest, LogUpTo(partition_random, longest));
+  TakeDown(outage);
+}
+
+void Network::TakeDown(const Outage& outage) {
+  std::erase_if(outages_, [this](const Outage& each) { return each.until <= now_; });
   outages_.push_back(outage);
   ++counters.partitions;
   if (tell) {

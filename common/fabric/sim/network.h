@@ -32,6 +32,7 @@ struct ClientState final : Event {
   const uint64_t uuid;
   bool dead = false;
   Nanoseconds paused_until = 0;
+  Nanoseconds lags_until = 0;  // its last batch that arrives late
   NicQueue nic;
 };
 
@@ -131,6 +132,9 @@ class Network {
   Nanoseconds FlightTime();
   // The extra time of a verb, answer or message under the `delay` fault.
   Nanoseconds ExtraDelay();
+  // The extra time until a batch arrives, under the same fault. May take down links of the client to
+  // other memory servers than this one.
+  Nanoseconds LagOf(const Batch& batch, ClientState& client, const Server& server);
   // The same of a control call, which may be later.
   Nanoseconds CallDelay();
   // The extra time of a clean WRITE (tear.h) under the `delay` fault: READs see it in part for longer.
@@ -148,6 +152,7 @@ class Network {
   Random partition_random;
   Random call_random;
   Random stop_random;
+  Random lag_random;
 
   SimCounters counters;
   FaultLog fault_log;
@@ -159,6 +164,7 @@ class Network {
 
  private:
   void Execute(Event& event);
+  void TakeDown(const Outage& outage);
 
   SimOptions options_;
   Nanoseconds now_ = 1'000'000'000;

@@ -155,6 +155,22 @@ class TwoEndpoints {
     }
     return down;
   }
+  // A WRITE to server 0 and the release of a lock with this word. Returns how long that takes.
+  Endpoint::Clock::duration WriteAndRelease(uint64_t word) {
+    Endpoint& endpoint = *endpoints_[0];
+    const BufferLease buffer = endpoint.buffers().Allocate(64).value();
+    const auto start = network_.Now();
+    Completion completion{1, std::noop_coroutine()};
+    InlineBatch<2> batch(ServerId{0});
+    batch.Add(Verb::Write(0, 8, buffer.address()));
+    batch.Add(Verb::CompareSwap(Space::kLockTable, 0, word, 0, buffer.address(8)));
+    batch.completion = &completion;
+    endpoint.Post(batch);
+    while (completion.remaining != 0) endpoint.Poll();
+    EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
+    return network_.Now() - start;
+  }
+  bool Reaches(uint16_t server) { return endpoints_[0]->Reconnect(ServerId{server}).has_value(); }
   // Whether all links are up again.
   bool Heals() {
     network_.SetFaults({});
@@ -189,6 +205,34 @@ TEST(SimPartition, ItIsOneEndpointsOrAClientsToOneMemoryServerOrToAll) {
   EXPECT_GT(seen[0b1111], 25U);
   EXPECT_LE(seen[0b0000], 20U) << "up again at once";
   EXPECT_EQ(seen[0b0000] + seen[0b0001] + seen[0b0101] + seen[0b1111], 200U);
+}
+
+TEST(SimPartition, AReleaseThatIsLateTakesTheLinksToOtherMemoryServersDown) {
+  constexpr uint64_t kBit = 4;
+  constexpr std::chrono::nanoseconds kLag = 5ms;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    SimOptions options = SimCluster::Options(seed, "delay,partition");
+    options.verbs_per_long_delay = options.most_partitions = 0;
+    options.connection_timeout = kLag;
+    options.batches_per_lag = 1;
+    options.lag_bits = kBit;
+    options.longest_lag = kLag;
+    SimCluster cluster(options, 1);
+    TwoEndpoints client(cluster);
+    EXPECT_TRUE(client.Reaches(0) && client.Reaches(1));
+    EXPECT_LT(client.WriteAndRelease(kBit - 1), kLag / 10);
+    EXPECT_EQ(cluster.network().counters().partitions, 0U);
+    for (uint64_t lags = 1; lags <= 3; ++lags) {
+      const auto took = client.WriteAndRelease(kBit + 1);
+      EXPECT_GE(took, kLag / 2);
+      EXPECT_LT(took, kLag + kLag / 10);
+      EXPECT_EQ(cluster.network().counters().partitions, lags);
+      EXPECT_TRUE(client.Reaches(1)) << "its link is up before the batch arrives";
+    }
+    // No other client has noticed.
+    EXPECT_EQ(cluster.client(0).scheduler().Run(cluster.client(0).Fill(0, 64, 1)),
+              VerbStatus::kSuccess);
+  }
 }
 
 }  // namespace

@@ -51,8 +51,9 @@ void QueuePair::SendMore() {
       const uint32_t bytes = verb.is_write() ? verb.length : 0;
       departure = client_.nic.Serve(network_.costs(), network_.now(), bytes);
     }
+    const Nanoseconds lag = network_.LagOf(*transit.batch, client_, server_);
     // Requests arrive in order. Overtaking happens at the memory server.
-    last_arrival_ = std::max(last_arrival_, departure + network_.FlightTime());
+    last_arrival_ = std::max(last_arrival_, departure + network_.FlightTime() + lag);
     transit.kind = EventKind::kTransitArrives;
     network_.events.Arm(transit, last_arrival_);
   }

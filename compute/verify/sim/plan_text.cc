@@ -37,6 +37,14 @@ std::string MemoryText(const Plan& plan) {
   return text;
 }
 
+std::string LagsText(const Plan& plan) {
+  const SimOptions& network = plan.network;
+  if (network.batches_per_lag == 0) return "";
+  return fmt::format(", one of {} {} late by up to {} us", network.batches_per_lag,
+                     network.lag_bits == 0 ? "releases of locks" : "releases of some locks",
+                     network.longest_lag.count() / 1000);
+}
+
 std::string SeriesText(const Plan& plan) {
   const WorkPlan& work = plan.work;
   if (work.ordered_percent == 0) return "";
@@ -107,14 +115,15 @@ std::string ToString(const Plan& plan) {
   return fmt::format(
       "{}: {} operations on {} hot keys and {} others ({}), {} servers of {} KiB with lock tables "
       "of {} B {}, nodes of {} B, keys of up to {} B; {} clients with {} sessions and {} "
-      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}{}{}{}",
+      "coroutines, {} of them without some technique; faults {}, {} kills, {} "
+      "pauses{}{}{}{}{}{}{}{}",
       plan.profile, plan.operations, plan.work.hot_keys, plan.work.keys() - plan.work.hot_keys,
       kSkews[static_cast<size_t>(plan.work.skew)], plan.servers, plan.memory_bytes >> 10,
       plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
       plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
       ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), LaterKindsText(plan),
-      PartitionsText(plan), ReopensText(plan), ServerFaultsText(plan), MemoryText(plan),
-      SeriesText(plan));
+      PartitionsText(plan), LagsText(plan), ReopensText(plan), ServerFaultsText(plan),
+      MemoryText(plan), SeriesText(plan));
 }
 
 }  // namespace gossamer::simulator

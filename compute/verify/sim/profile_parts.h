@@ -69,5 +69,8 @@ void LostParents(Random& random, Plan& plan);
 void LowRoot(Random& random, Plan& plan);
 // The same, and clients that stop behind a split, before they raise the root.
 void LateRoot(Random& random, Plan& plan);
+// Those of late_profiles.cc. Clients overwrite values in blocks, and lose the lease with a block's
+// server while the WRITE that links it is under way.
+void LateLinks(Random& random, Plan& plan);
 
 }  // namespace gossamer::simulator

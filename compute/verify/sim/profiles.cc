@@ -371,6 +371,8 @@ constexpr Profile kProfiles[] = {
     {"lagging", "values in blocks, and sessions that go on after their leases have ended", Lagging},
     {"blocks_in_groups", "groups of writes that replace values in blocks", BlocksInGroups},
     {"repaired", "memory servers that die for good, and repairs of the tree", Repaired},
+    {"late_links", "WRITEs that link blocks take longer than leases last, while others sweep",
+     LateLinks},
     {"lost_parents", "memory servers with internal nodes die for good, and slow repairs meet",
      LostParents},
     {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},

@@ -1,0 +1,60 @@
+// Profiles of WRITEs that land when their client has lost its lease with another memory server, and
+// others have gone on.
+#include <algorithm>
+#include <chrono>
+
+#include "compute/verify/sim/draw.h"
+#include "compute/verify/sim/profile_parts.h"
+
+namespace gossamer::simulator {
+namespace {
+
+using std::chrono::microseconds;
+
+// One of `batches` batches that release a lock is late, for longer than a lease. Meanwhile its client
+// reaches no other memory server for some time. Other links are not down, and nobody dies.
+void LagBehindLeases(Plan& plan, uint32_t batches, microseconds longest) {
+  plan.network.faults.delay = plan.faults.has(Fault::kDelay);
+  plan.network.batches_per_lag = batches;
+  plan.network.longest_lag = longest;
+  plan.network.faults.partition = plan.faults.has(Fault::kPartition);
+  plan.network.most_partitions = 0;
+  plan.network.connection_timeout = longest;
+  plan.network.faults.lose_calls = plan.network.faults.cut = false;
+  plan.network.observes_death = {};  // otherwise there are no leases
+  plan.kills = plan.pauses = plan.stalls = 0;
+  plan.deaths = plan.joins = plan.record_faults = 0;
+  plan.clients_stay = true;
+}
+
+// Few nodes share a lock: who waits for one that is late asks for it all the time.
+void UseManyLocks(Plan& plan) { plan.lock_table_bytes = 65536; }
+
+}  // namespace
+
+void LateLinks(Random& random, Plan& plan) {
+  plan.servers = std::max(plan.servers, 2u);
+  plan.parameters = {256, 8, 16};
+  SetFillers(plan.work, 64, Between(random, 200, 500));
+  plan.work.filler_percent = 100;
+  plan.work.far_percent = 100;
+  plan.work.prefill_percent = 100;
+  plan.work.long_percent = 100;
+  plan.work.longest_value = OneOf(random, {60u, 300u});
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.nap_percent = 100;
+  plan.work.longest_nap_us = OneOf(random, {10'000u, 20'000u, 40'000u});
+  plan.work.sweep_us = OneOf(random, {5'000u, 20'000u});
+  UseManyLocks(plan);
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 3);
+    client.coroutines = Between(random, 2, 4);
+    client.cache_bytes = 1 << 20;
+  }
+  LagBehindLeases(plan, OneOf(random, {4u, 16u}), microseconds(OneOf(random, {200'000, 300'000})));
+  Weigh(plan, {5, 1, 30, 5, 55, 5});
+}
+
+}  // namespace gossamer::simulator
