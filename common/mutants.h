@@ -57,6 +57,7 @@ enum class Mutant : uint8_t {
   kW9,          // a node takes over its neighbour's entries though that is not frozen
   kW10,         // a root that gives way to its child is not frozen
   kW11,         // a modify writes although the leaf stores something else than it noted
+  kW12,         // a leaf takes over another one which a client makes live again
   // Locks
   kL1,       // a lock is released by a WRITE
   kL2,       // the lock word's incarnation is no lease's
@@ -132,6 +133,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW9, "W9"},
     MutantName{Mutant::kW10, "W10"},
     MutantName{Mutant::kW11, "W11"},
+    MutantName{Mutant::kW12, "W12"},
     MutantName{Mutant::kL1, "L1"},
     MutantName{Mutant::kL2, "L2"},
     MutantName{Mutant::kL3, "L3"},

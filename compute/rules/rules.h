@@ -152,6 +152,9 @@ inline bool FreezesRoot() { return !IsBroken(Mutant::kW10); }
 // W11: what a modify has planned is written only if the leaf still stores what it was planned for.
 inline bool MayWritePlanned(bool is_as_noted) { return is_as_noted || IsBroken(Mutant::kW11); }
 
+// W12: a leaf takes over another one only if no client may still be making that live again.
+inline bool MayTakeOver(bool is_undone) { return !is_undone || IsBroken(Mutant::kW12); }
+
 // -- Locks
 
 // L2: a lock word names the lease under which it is written; no lease's name is given twice.

@@ -46,7 +46,7 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
     // (W12).
     const bool is_undone =
         is_elsewhere && LockWord::FromWord(batch.verbs()[0].old_value()).merges();
-    if (is_undone) co_return co_await locked.lock.Release();
+    if (!rules::MayTakeOver(is_undone)) co_return co_await locked.lock.Release();
   }
   NodeUnion both(context_.geometry());
   const Neighbours nodes{0, locked.leaf(), locked.path.low, right, high.key};

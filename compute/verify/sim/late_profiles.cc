@@ -5,6 +5,7 @@
 
 #include "compute/verify/sim/draw.h"
 #include "compute/verify/sim/profile_parts.h"
+#include "proto/lock_word.h"
 
 namespace gossamer::simulator {
 namespace {
@@ -55,6 +56,37 @@ void LateLinks(Random& random, Plan& plan) {
   }
   LagBehindLeases(plan, OneOf(random, {4u, 16u}), microseconds(OneOf(random, {200'000, 300'000})));
   Weigh(plan, {5, 1, 30, 5, 55, 5});
+}
+
+void LateUndos(Random& random, Plan& plan) {
+  // Every client has memory on few servers, so that neighbours are on two of them.
+  plan.servers = std::max(plan.servers, 8u);
+  if (plan.faults.has(Fault::kExhaust)) plan.chunks = 2;
+  plan.parameters = {256, 8, 16};
+  SetFillers(plan.work, 8, 200);
+  plan.work.filler_percent = 100;
+  plan.work.far_percent = 100;
+  plan.work.prefill_percent = 60;
+  plan.work.long_percent = 0;
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.writers_at_once = 6;
+  // A leaf fills, and gets empty again, while a WRITE is late.
+  plan.work.wave = OneOf(random, {600u, 1000u});
+  plan.work.nap_percent = 100;
+  plan.work.longest_nap_us = OneOf(random, {1'000u, 2'000u});
+  plan.work.sweep_us = 20'000;  // so that memory is soon used again
+  UseManyLocks(plan);
+  AtMostClients(plan, 4);
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = 2;
+    client.coroutines = 8;
+    client.cache_bytes = 1 << 20;
+  }
+  // Those that freeze a leaf, or make it live again.
+  plan.network.lag_bits = LockWord().ForMerge().word();
+  LagBehindLeases(plan, 1, microseconds(OneOf(random, {300'000, 400'000})));
+  Weigh(plan, {25, 1, 3, 12, 3, 50});
 }
 
 }  // namespace gossamer::simulator

@@ -72,5 +72,8 @@ void LateRoot(Random& random, Plan& plan);
 // Those of late_profiles.cc. Clients overwrite values in blocks, and lose the lease with a block's
 // server while the WRITE that links it is under way.
 void LateLinks(Random& random, Plan& plan);
+// Clients make frozen leaves live again, and lose the lease with the left neighbour's server while
+// that WRITE is under way.
+void LateUndos(Random& random, Plan& plan);
 
 }  // namespace gossamer::simulator

@@ -373,6 +373,7 @@ constexpr Profile kProfiles[] = {
     {"repaired", "memory servers that die for good, and repairs of the tree", Repaired},
     {"late_links", "WRITEs that link blocks take longer than leases last, while others sweep",
      LateLinks},
+    {"late_undos", "WRITEs that undo merges take longer than leases last", LateUndos},
     {"lost_parents", "memory servers with internal nodes die for good, and slow repairs meet",
      LostParents},
     {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},
