@@ -32,20 +32,16 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
   }
   Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(2 * node_bytes()));
   if (!buffers) co_return co_await LeafLocker::ReleaseAfter(locked, buffers.error());
-  const bool is_elsewhere = right.server() != locked.leaf().server();
   {
     InlineBatch<2> batch(right.server());
-    if (is_elsewhere) {
-      batch.Add(ReadLockOf(context_, right, buffers.value().address(LockedBuffers::kLockWord)));
-    }
+    batch.Add(ReadLockOf(context_, right, buffers.value().address(LockedBuffers::kLockWord)));
     batch.Add(
         Verb::Read(right.offset(), node_bytes(), buffers.value().address(LockedBuffers::kImage)));
     const Status read = co_await locked.lock.Read(batch);
     if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
-    // A client that has lost this leaf's lock with its lease may still be making the right one live
-    // (W12).
-    const bool is_undone =
-        is_elsewhere && LockWord::FromWord(batch.verbs()[0].old_value()).merges();
+    // A client that has lost the lock of the left neighbour, which may have split since, may still be
+    // making the right one live (W12).
+    const bool is_undone = LockWord::FromWord(batch.verbs()[0].old_value()).merges();
     if (!rules::MayTakeOver(is_undone)) co_return co_await locked.lock.Release();
   }
   NodeUnion both(context_.geometry());

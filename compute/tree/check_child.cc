@@ -1,6 +1,7 @@
 // Whether a child is there, before it gets a downlink (rule W4).
 #include "compute/tree/check_child.h"
 
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -35,8 +36,8 @@ Verb ReadLockOf(const TreeContext& context, RemotePtr child, LocalAddress into) 
 }
 
 // Behind the lock's CAS: from now on the child can vanish only under this parent's lock (rule W4). But a client that has lost
-// that lock with its lease may still be merging the child, if that is on another server, where its lease is in force. Its
-// lock word there says so, until the child is frozen or the client is fenced there too.
+// the lock of the parent, as that was before it split, may still be merging the child on another server, where its lease is
+// in force. The child's lock word says so, until the child is frozen or the client is fenced there too.
 Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                                       LockedParent& parent) {
   if (!parent.is_before_child && child.server() != parent.lock.server()) {
@@ -49,7 +50,12 @@ Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separat
       BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
       co_return error;
     }
-    if (!rules::MayLink(LockWord::FromWord(remote.verbs()[0].old_value()).merges())) co_return Ok();
+    parent.has_child_word = true;
+  }
+  if (!parent.is_before_child && parent.has_child_word) {
+    uint64_t word = 0;
+    std::memcpy(&word, parent.buffers.data() + LockedBuffers::kChildWord, sizeof word);
+    if (!rules::MayLink(LockWord::FromWord(word).merges())) co_return Ok();
   }
   parent.child_is_there =
       parent.is_before_child ||
@@ -78,14 +84,13 @@ Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked
       co_return buffer.error();
     }
     const size_t begin = i;
-    const bool is_elsewhere = batch.server() != parent.lock.server();
     for (; i < children.size() && i - begin < kAtOnce; ++i) {
       const RemotePtr child = children[i].pointer;
       if (child == checked || child.server() != batch.server()) break;
       const LocalAddress into = buffer.value().address((i - begin) * bytes);
       const LocalAddress word_at =
           buffer.value().address(kAtOnce * bytes + (i - begin) * sizeof(uint64_t));
-      if (is_elsewhere) batch.Add(ReadLockOf(context_, child, word_at));
+      batch.Add(ReadLockOf(context_, child, word_at));
       batch.Add(ReadChild(context_, level, child, into));
     }
     co_await context_.links.Execute(op, batch);
@@ -97,9 +102,7 @@ Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked
     for (size_t read = begin; read < i; ++read) {
       const std::byte* image = buffer.value().data() + (read - begin) * bytes;
       const InternalNode::Child& child = children[read];
-      const LockWord word = is_elsewhere
-                                ? LockWord::FromWord(batch.verbs()[2 * (read - begin)].old_value())
-                                : LockWord();
+      const auto word = LockWord::FromWord(batch.verbs()[2 * (read - begin)].old_value());
       if (!rules::MayLink(word.merges())) continue;
       if (rules::IsChildThere(
               ChildMatches(context_, image, level, child.separator, child.pointer))) {

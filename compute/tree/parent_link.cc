@@ -173,8 +173,14 @@ Task<Result<ParentLinker::Tried>> ParentLinker::Try(Op& op, uint32_t level, Remo
       co_return Tried::kLookAgain;
     }
   }
-  std::array<Verb, 2> reads;
-  const uint32_t read_count = AddReads(parent, level, child, reads);
+  std::array<Verb, 3> reads;
+  uint32_t read_count = AddReads(parent, level, child, std::span(reads).first<2>());
+  parent.has_child_word = read_count == 2;
+  if (parent.has_child_word) {
+    reads[2] = reads[1];
+    reads[1] = ReadLockOf(context_, child, parent.buffers.address(LockedBuffers::kChildWord));
+    read_count = 3;
+  }
   const Result<RemoteLock::Attempt> tried = co_await lock.Try({reads.data(), read_count});
   if (!tried) co_return tried.error();
   co_return Tried::kTried;

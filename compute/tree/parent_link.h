@@ -39,6 +39,8 @@ struct LockedParent {
   bool is_tried = false;
   // The lock was taken before any other operation could know the child.
   bool is_before_child = false;
+  // The word of the child's lock was read behind this one, before the child.
+  bool has_child_word = false;
 };
 
 class ParentLinker {
