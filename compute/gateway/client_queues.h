@@ -36,7 +36,9 @@ class ClientQueues {
       little_.push_back(&client);
     } else {
       much_.push_back(&client);
-      if (client.unsent() > kLittle) ++with_answers_;
+      // It may send, or get answers, before its turn comes.
+      client.is_queued_to_send = client.unsent() > kLittle;
+      if (client.is_queued_to_send) ++with_answers_;
     }
   }
   void AddHungry(Client& client) {
@@ -65,7 +67,7 @@ class ClientQueues {
     // One of them at least, whatever the others have moved.
     if (much_left_ == 0 || (has_served_much_ && !has_room)) return nullptr;
     has_served_much_ = true;
-    if (much_.front()->unsent() > kLittle) --with_answers_;
+    if (much_.front()->is_queued_to_send) --with_answers_;
     return Take(much_, much_left_);
   }
 
@@ -80,7 +82,7 @@ class ClientQueues {
 
   std::deque<Client*> little_;
   std::deque<Client*> much_;
-  size_t with_answers_ = 0;  // those of much_ that have more than kLittle to send
+  size_t with_answers_ = 0;  // of much_: those that had more than kLittle to send
   std::vector<Client*> hungry_;
   Clock::time_point next_feeding_{};
   // Of this turn.
