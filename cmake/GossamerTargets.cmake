@@ -177,6 +177,7 @@ function(gossamer_unite result name)
   endforeach()
   set(${result} ${united} PARENT_SCOPE)
 endfunction()
+
 # gossamer_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
 function(gossamer_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})

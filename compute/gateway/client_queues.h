@@ -82,7 +82,7 @@ class ClientQueues {
 
   std::deque<Client*> little_;
   std::deque<Client*> much_;
-  size_t with_answers_ = 0;  // of much_: those that had more than kLittle to send
+  size_t with_answers_ = 0;  // clients in much_ that are queued to send
   std::vector<Client*> hungry_;
   Clock::time_point next_feeding_{};
   // Of this turn.

@@ -6,9 +6,11 @@
 // sends something.
 //
 // A turn is what happens between two looks at the sockets. It is bounded, so that a short request waits for little, whatever
-// others ask for: clients with little to receive or send come first; for others it has kTurnBytes, and the next turn goes on with
-// the next client, also with the long answers of batches that have ended; a batch brings kMostTogether bytes of values, and answers
-// that need no store do not wait for it; long reads bring one part, and walks have one slice of time.
+// others ask for:
+//   - clients with little to receive or send come first. The others share kTurnBytes, also those
+//     with long answers of batches that have ended; the next turn goes on with the next of them;
+//   - a batch brings kMostTogether bytes of values, and answers that need no store do not wait for it;
+//   - long reads bring one part, and walks have one slice of time.
 //
 // Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes
 // of answers wait for it. Reads of long values leave their batch and go on in parts, one part of one client for each look at the
@@ -127,8 +129,8 @@ class Worker {
   std::unique_ptr<Batch> SplitBatch(Batch& batch);
   // Goes on with the long reads of a client that is not in a part, when it has taken its answers.
   void GoOn(Client& client);
-  // Does the next part of long reads, of the client that has waited for the longest time: once no answers wait for a later turn,
-  // or if it `is_due`.
+  // Does the next part of long reads, of the client that has waited for the longest time: if no
+  // answers wait for a later turn, or if the part `is_due`.
   void StartPart(bool is_due);
   Task<void> RunPart(Client& client);
   // Sends the answers of `client`. Returns false if the connection is lost.

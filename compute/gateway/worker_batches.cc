@@ -126,7 +126,7 @@ void Worker::GoOn(Client& client) {
 }
 
 void Worker::StartPart(bool is_due) {
-  // What has been read is sent first, so that it does not pile up; but others' answers do not keep long reads from going on.
+  // What has been read is sent first, or it would pile up. But long reads go on all the same.
   if (ready_.empty() || is_in_part_ || (queues_.has_answers() && !is_due)) return;
   if (shared_.memory.is_full(ClientMemory::Use::kAnswers)) return;
   Client& client = *ready_.front();

@@ -227,8 +227,7 @@ inline bool MaySayFarewell(bool has_released_all) {
   return has_released_all || IsBroken(Mutant::kG3);
 }
 
-// S1: a sweep reads the tree only once all owners of what it may take can link nothing of that any
-// more.
+// S1: a sweep reads the tree once no owner of what it may take can link any of that.
 inline bool AwaitsEpochBeforeTree() { return !IsBroken(Mutant::kS1); }
 // S2: a sweep gives memory back only once no pointer to it is left, and nobody else gives it back.
 inline bool AwaitsEpochBehindTree() { return !IsBroken(Mutant::kS2); }

@@ -86,7 +86,7 @@ class FairnessTest : public testing::TestWithParam<Contest> {
   SimNetwork::Clock::time_point ends_at_;
   std::vector<Progress> progress_;  // by coroutine
   uint64_t most_bypasses_ = 0;
-  uint64_t most_before_ = 0;  // likewise, without those that are answered in the same moment
+  uint64_t most_before_ = 0;  // without those answered in the same moment
 };
 
 TEST_P(FairnessTest, NobodyStarvesForALock) {

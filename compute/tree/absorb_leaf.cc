@@ -34,15 +34,15 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
   if (!buffers) co_return co_await LeafLocker::ReleaseAfter(locked, buffers.error());
   {
     InlineBatch<2> batch(right.server());
-    batch.Add(ReadLockOf(context_, right, buffers.value().address(LockedBuffers::kLockWord)));
+    const LocalAddress word = buffers.value().address(LockedBuffers::kLockWord);
+    batch.Add(ReadLockOf(context_, right, word));
     batch.Add(
         Verb::Read(right.offset(), node_bytes(), buffers.value().address(LockedBuffers::kImage)));
     const Status read = co_await locked.lock.Read(batch);
     if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
-    // A client that has lost the lock of the left neighbour, which may have split since, may still be
-    // making the right one live (W12).
-    const bool is_undone = LockWord::FromWord(batch.verbs()[0].old_value()).merges();
-    if (!rules::MayTakeOver(is_undone)) co_return co_await locked.lock.Release();
+    // A client that has lost the lock of the left neighbour, which may have split since, may still
+    // be making the right one live (W12).
+    if (!rules::MayTakeOver(IsBeingMerged(word))) co_return co_await locked.lock.Release();
   }
   NodeUnion both(context_.geometry());
   const Neighbours nodes{0, locked.leaf(), locked.path.low, right, high.key};

@@ -35,14 +35,21 @@ Verb ReadLockOf(const TreeContext& context, RemotePtr child, LocalAddress into) 
                         into);
 }
 
-// Behind the lock's CAS: from now on the child can vanish only under this parent's lock (rule W4). But a client that has lost
-// the lock of the parent, as that was before it split, may still be merging the child on another server, where its lease is
-// in force. The child's lock word says so, until the child is frozen or the client is fenced there too.
+bool IsBeingMerged(LocalAddress word) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, word.data, sizeof bits);
+  return LockWord::FromWord(bits).merges();
+}
+
+// Behind the lock's CAS: from now on the child can vanish only under this parent's lock (rule W4).
+// But a client that has lost the lock of the parent, as that was before it split, may still be
+// merging the child on another server, where its lease is in force. The child's lock word says so,
+// until the child is frozen or the client is fenced there too.
 Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                                       LockedParent& parent) {
   if (!parent.is_before_child && child.server() != parent.lock.server()) {
     InlineBatch<2> remote(child.server());
-    remote.Add(ReadLockOf(context_, child, parent.buffers.address(LockedBuffers::kChildWord)));
+    remote.Add(ReadLockOf(context_, child, ChildWord(parent)));
     remote.Add(ReadChild(context_, level, child, ChildImage(parent)));
     co_await context_.links.Execute(op, remote);
     if (remote.status() != VerbStatus::kSuccess) {
@@ -52,10 +59,9 @@ Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separat
     }
     parent.has_child_word = true;
   }
-  if (!parent.is_before_child && parent.has_child_word) {
-    uint64_t word = 0;
-    std::memcpy(&word, parent.buffers.data() + LockedBuffers::kChildWord, sizeof word);
-    if (!rules::MayLink(LockWord::FromWord(word).merges())) co_return Ok();
+  if (!parent.is_before_child && parent.has_child_word &&
+      !rules::MayLink(IsBeingMerged(ChildWord(parent)))) {
+    co_return Ok();
   }
   parent.child_is_there =
       parent.is_before_child ||
@@ -102,8 +108,8 @@ Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked
     for (size_t read = begin; read < i; ++read) {
       const std::byte* image = buffer.value().data() + (read - begin) * bytes;
       const InternalNode::Child& child = children[read];
-      const auto word = LockWord::FromWord(batch.verbs()[2 * (read - begin)].old_value());
-      if (!rules::MayLink(word.merges())) continue;
+      const LocalAddress word = batch.verbs()[2 * (read - begin)].local;
+      if (!rules::MayLink(IsBeingMerged(word))) continue;
       if (rules::IsChildThere(
               ChildMatches(context_, image, level, child.separator, child.pointer))) {
         found.push_back(child);

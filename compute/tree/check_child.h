@@ -18,5 +18,7 @@ bool ChildMatches(const TreeContext& context, const std::byte* image, uint32_t l
                   const Key& separator, RemotePtr child);
 // Reads the word of the child's lock. Requires: the child's server is known.
 Verb ReadLockOf(const TreeContext& context, RemotePtr child, LocalAddress into);
+// Whether the word that ReadLockOf brought says that its holder merges the child.
+bool IsBeingMerged(LocalAddress word);
 
 }  // namespace gossamer

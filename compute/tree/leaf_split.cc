@@ -195,8 +195,8 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   lock.AddEnd(batch, 0, RemoteLock::After::kRelease);
   InlineBatch<3> elsewhere(parent.lock.server());
   Batch& lookup = elsewhere.server() == leaf.server() ? static_cast<Batch&>(batch) : elsewhere;
-  std::array<Verb, 2> reads;
-  const uint32_t read_count = parents_.AddReads(parent, 1, halves.sibling, reads);
+  std::array<Verb, 3> reads;
+  const uint32_t read_count = parents_.AddReads(parent, 1, halves.sibling, false, reads);
   RemoteLock::Taking taking;
   parent.lock.AddTaking(lookup, {reads.data(), read_count}, taking);
   Batch* const batches[] = {&batch, &elsewhere};

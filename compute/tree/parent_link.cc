@@ -138,12 +138,15 @@ Verb ParentLinker::ReadParent(const LockedParent& parent) const {
                     parent.buffers.address(LockedBuffers::kImage));
 }
 
-uint32_t ParentLinker::AddReads(const LockedParent& parent, uint32_t level, RemotePtr child,
-                                std::span<Verb, 2> reads) const {
-  reads[0] = ReadParent(parent);
-  if (child.server() != parent.lock.server()) return 1;
-  reads[1] = ReadChild(context_, level, child, ChildImage(parent));
-  return 2;
+uint32_t ParentLinker::AddReads(LockedParent& parent, uint32_t level, RemotePtr child,
+                                bool wants_child_word, std::span<Verb, 3> reads) const {
+  const bool is_here = child.server() == parent.lock.server();
+  parent.has_child_word = is_here && wants_child_word;
+  uint32_t count = 0;
+  reads[count++] = ReadParent(parent);
+  if (parent.has_child_word) reads[count++] = ReadLockOf(context_, child, ChildWord(parent));
+  if (is_here) reads[count++] = ReadChild(context_, level, child, ChildImage(parent));
+  return count;
 }
 
 Task<Result<RemotePtr>> ParentLinker::FindParent(Op& op, uint32_t level, const Key& separator,
@@ -174,13 +177,7 @@ Task<Result<ParentLinker::Tried>> ParentLinker::Try(Op& op, uint32_t level, Remo
     }
   }
   std::array<Verb, 3> reads;
-  uint32_t read_count = AddReads(parent, level, child, std::span(reads).first<2>());
-  parent.has_child_word = read_count == 2;
-  if (parent.has_child_word) {
-    reads[2] = reads[1];
-    reads[1] = ReadLockOf(context_, child, parent.buffers.address(LockedBuffers::kChildWord));
-    read_count = 3;
-  }
+  const uint32_t read_count = AddReads(parent, level, child, true, reads);
   const Result<RemoteLock::Attempt> tried = co_await lock.Try({reads.data(), read_count});
   if (!tried) co_return tried.error();
   co_return Tried::kTried;

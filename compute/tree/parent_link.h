@@ -69,10 +69,11 @@ class ParentLinker {
 
   // For a caller that tries the parent's lock along with its own commit.
   Verb ReadParent(const LockedParent& parent) const;
-  // The READs behind the parent's CAS: the parent and, on the same server, the child's low fence.
-  // Returns their number.
-  uint32_t AddReads(const LockedParent& parent, uint32_t level, RemotePtr child,
-                    std::span<Verb, 2> reads) const;
+  // The reads behind the parent's CAS: the parent and, of a child on the same server, the word of
+  // its lock, if that is wanted, and its low fence. Returns their number. A split that makes the
+  // child does not want the word: it knew the parent before, so no split has moved the child there.
+  uint32_t AddReads(LockedParent& parent, uint32_t level, RemotePtr child, bool wants_child_word,
+                    std::span<Verb, 3> reads) const;
 
   TreeHeight& height() { return height_; }
 
@@ -109,7 +110,10 @@ class ParentLinker {
   // Checks whether the child of the locked parent still exists.
   Task<Status> CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                           LockedParent& parent);
-  // Where the child is read to.
+  // Where the word of the child's lock, and the child, are read to.
+  LocalAddress ChildWord(const LockedParent& parent) const {
+    return parent.buffers.address(LockedBuffers::kChildWord);
+  }
   LocalAddress ChildImage(const LockedParent& parent) const {
     return parent.buffers.address(LockedBuffers::kImage + context_.store.parameters.node_bytes);
   }

@@ -119,7 +119,7 @@ Task<Result<bool>> TreeHeight::WriteAndCheck(Op& op, RemotePtr pointer, const In
     if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
   }
   co_return ChildMatches(context_, child_image.data, node.level, child.separator, child.pointer) &&
-      rules::MayLink(LockWord::FromWord(WordAt(child_word)).merges());
+      rules::MayLink(IsBeingMerged(child_word));
 }
 
 Task<Result<bool>> TreeHeight::Lower(Op& op, RootWord root) {

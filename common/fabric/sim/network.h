@@ -132,8 +132,8 @@ class Network {
   Nanoseconds FlightTime();
   // The extra time of a verb, answer or message under the `delay` fault.
   Nanoseconds ExtraDelay();
-  // The extra time until a batch arrives, under the same fault. May take down links of the client to
-  // other memory servers than this one.
+  // The extra time until a batch arrives, under the same fault. May take down the client's links to
+  // other memory servers.
   Nanoseconds LagOf(const Batch& batch, ClientState& client, const Server& server);
   // The same of a control call, which may be later.
   Nanoseconds CallDelay();

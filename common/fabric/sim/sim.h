@@ -105,10 +105,10 @@ struct SimOptions {
   std::chrono::nanoseconds longest_late_call{};
   uint32_t writes_per_long_sight = 4;  // of clean WRITEs (tear.h): those seen in part for longer
   uint32_t reads_per_seam = 0;  // of READs that meet a clean WRITE: those with a seam (tear.h)
-  // Of batches that release a lock behind a WRITE, if not 0: those that arrive late under `delay`, by
-  // half of `longest_lag` to all of it, with all that is posted behind them on their queue pair, but
-  // not control calls. Under `partition`, the client reaches no other memory server for a part of
-  // that time, or all of it. A client has one such batch at a time.
+  // Under `delay`, one in so many batches that release a lock behind a WRITE arrives late, by half
+  // of `longest_lag` to all of it; none if this is 0. What is posted behind it on its queue pair is
+  // late as well, control calls are not. Under `partition`, the client reaches no other memory
+  // server for a part of that time, or all of it. A client has one such batch at a time.
   uint32_t batches_per_lag = 0;
   uint64_t lag_bits = 0;  // if not 0: the lock's word has one of these bits
   std::chrono::nanoseconds longest_lag{};

@@ -29,12 +29,7 @@ void ChurnUnderLeases(Random& random, Plan& plan, bool some_idle) {
   plan.work.longest_nap_us = OneOf(random, {25'000u, 60'000u});
   plan.work.sweep_us = OneOf(random, {10'000u, 100'000u, 300'000u});
   plan.lock_table_bytes = OneOf<uint64_t>(random, {256, 4096, 65536});
-  AtMostClients(plan, Between(random, 3, 5));
-  for (ClientPlan& client : plan.clients) {
-    client.sessions = Between(random, 2, 3);
-    client.coroutines = Between(random, 2, 6);
-    client.cache_bytes = 1 << 20;
-  }
+  UseBusyClients(random, plan, Between(random, 3, 5), 6);
   // Some that seldom do anything have pointers in their caches that nobody else has any more.
   for (size_t i = 2 + random.Below(2); some_idle && i < plan.clients.size(); ++i) {
     ClientPlan& idle = plan.clients[i];
@@ -58,12 +53,7 @@ void ReplaceBlocks(Random& random, Plan& plan) {
   plan.work.skew = Skew::kUniform;
   plan.work.scan_keys = plan.work.keys();
   plan.work.writers_at_once = 8;
-  AtMostClients(plan, Between(random, 2, 4));
-  for (ClientPlan& client : plan.clients) {
-    client.sessions = Between(random, 2, 3);
-    client.coroutines = Between(random, 2, 4);
-    client.cache_bytes = 1 << 20;
-  }
+  UseBusyClients(random, plan, Between(random, 2, 4), 4);
   plan.deaths = plan.joins = plan.record_faults = 0;
   plan.network.observes_death = {};  // otherwise there are no leases
 }

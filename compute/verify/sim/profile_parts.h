@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "common/random.h"
+#include "compute/verify/sim/draw.h"
 #include "compute/verify/sim/plan.h"
 
 namespace gossamer::simulator {
@@ -22,6 +23,16 @@ inline void SetFillers(WorkPlan& work, uint32_t hot_keys, uint32_t keys) {
 
 inline void AtMostClients(Plan& plan, uint32_t clients) {
   plan.clients.resize(std::min<size_t>(plan.clients.size(), clients));
+}
+
+// At most so many clients, with two or three sessions each, and a cache for the whole tree.
+inline void UseBusyClients(Random& random, Plan& plan, uint32_t clients, uint32_t coroutines) {
+  AtMostClients(plan, clients);
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 3);
+    client.coroutines = Between(random, 2, coroutines);
+    client.cache_bytes = 1 << 20;
+  }
 }
 
 // A client stops behind one of `batches` batches that WRITE a whole node and release a lock.
