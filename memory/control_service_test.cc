@@ -18,9 +18,9 @@ namespace {
 using control::ExtentKind;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kChunk = 64 << 10;
-constexpr uint64_t kAnt = 11;
-constexpr uint64_t kBee = 22;
+constexpr uint64_t kChunkBytes = 64 << 10;
+constexpr uint64_t kAntClient = 11;
+constexpr uint64_t kBeeClient = 22;
 constexpr Endpoint::Clock::time_point kStart{std::chrono::hours(5)};
 
 class ControlServiceTest : public ::testing::Test {
@@ -72,168 +72,169 @@ class ControlServiceTest : public ::testing::Test {
   }
 
   const std::chrono::milliseconds lease_;
-  ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + 20 * kChunk, kChunk),
+  ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + 20 * kChunkBytes, kChunkBytes),
                           LockTablePlacement::kDram, lease_};
   std::array<std::byte, kMaxControlBytes> reply_{};
 };
 
 TEST_F(ControlServiceTest, TellsASweeperWhoWasGrantedWhat) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
-  service_.ClientGone(kAnt);
-  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAntClient, Request(1024));
+  service_.ClientGone(kAntClient);
+  Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
   const GrantedMemory granted = service_.Granted();
   ASSERT_EQ(granted.extents.size(), 1u);
   EXPECT_EQ(granted.extents[0].offset, extent.offset);
-  EXPECT_EQ(granted.extents[0].bytes, kChunk);
-  EXPECT_EQ(granted.extents[0].client_uuid, kAnt);
+  EXPECT_EQ(granted.extents[0].bytes, kChunkBytes);
+  EXPECT_EQ(granted.extents[0].client_uuid, kAntClient);
   EXPECT_EQ(granted.extents[0].lease, (Lease{ComputeId{1}, 1}));
   ASSERT_EQ(granted.in_force.size(), 1u);
-  EXPECT_EQ(granted.in_force[0].client_uuid, kBee);
+  EXPECT_EQ(granted.in_force[0].client_uuid, kBeeClient);
   EXPECT_EQ(granted.in_force[0].lease, (Lease{ComputeId{2}, 1}));
 }
 
 TEST_F(ControlServiceTest, RegistersAndAllocates) {
-  const auto lease = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto lease = Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   EXPECT_EQ(lease.compute_id, 1);
   EXPECT_EQ(lease.incarnation, 1u);
-  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
+  const auto extent = Ask<control::AllocateReply>(kAntClient, Request(1024));
   EXPECT_EQ(extent.offset, kHeapOffset);
-  EXPECT_EQ(extent.bytes, kChunk);
-  EXPECT_EQ(extent.usage.heap_bytes, 20 * kChunk);
-  EXPECT_EQ(extent.usage.free_bytes, 19 * kChunk);
-  EXPECT_EQ(extent.usage.node_bytes, kChunk);
+  EXPECT_EQ(extent.bytes, kChunkBytes);
+  EXPECT_EQ(extent.usage.heap_bytes, 20 * kChunkBytes);
+  EXPECT_EQ(extent.usage.free_bytes, 19 * kChunkBytes);
+  EXPECT_EQ(extent.usage.node_bytes, kChunkBytes);
   EXPECT_EQ(extent.usage.block_bytes, 0u);
   EXPECT_EQ(extent.compute_id, 1);
   EXPECT_EQ(extent.incarnation, 1u);
-  EXPECT_EQ(Ask<control::RegisterReply>(kBee, control::RegisterRequest{}).usage.node_bytes, kChunk);
-  service_.ClientGone(kBee);
-  Ask<control::ReleaseReply>(kAnt, Tail(extent, 4096));
-  const auto stat = Ask<control::StatReply>(kBee, control::StatRequest{});
+  EXPECT_EQ(Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{}).usage.node_bytes,
+            kChunkBytes);
+  service_.ClientGone(kBeeClient);
+  Ask<control::ReleaseReply>(kAntClient, Tail(extent, 4096));
+  const auto stat = Ask<control::StatReply>(kBeeClient, control::StatRequest{});
   EXPECT_EQ(stat.usage.node_bytes, 4096u);
   EXPECT_EQ(stat.extents, 1u);
   EXPECT_EQ(stat.compute_servers, 1u);
-  EXPECT_EQ(stat.usage.free_bytes, 20 * kChunk - 4096);
+  EXPECT_EQ(stat.usage.free_bytes, 20 * kChunkBytes - 4096);
 }
 
 TEST_F(ControlServiceTest, MemoryIsForTheRegistered) {
-  EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
-  EXPECT_EQ(Refusal(kBee, Tail(extent, 0)).code, Code::kFenced);
-  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  EXPECT_EQ(Refusal(kAntClient, Request(1024)).code, Code::kFenced);
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAntClient, Request(1024));
+  EXPECT_EQ(Refusal(kBeeClient, Tail(extent, 0)).code, Code::kFenced);
+  const auto bee = Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
   control::ReleaseRequest by_bee = Tail(extent, 0);
-  EXPECT_EQ(Refusal(kBee, by_bee).code, Code::kFenced) << "under the ant's lease";
+  EXPECT_EQ(Refusal(kBeeClient, by_bee).code, Code::kFenced) << "under the ant's lease";
   by_bee.compute_id = bee.compute_id;
   by_bee.incarnation = bee.incarnation;
-  EXPECT_EQ(Ask<control::ReleaseReply>(kBee, by_bee).refused, 1u) << "never used";
+  EXPECT_EQ(Ask<control::ReleaseReply>(kBeeClient, by_bee).refused, 1u) << "never used";
 }
 
 TEST_F(ControlServiceTest, RegisteringAgainAbandonsTheMemory) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
-  service_.ClientGone(kAnt);
-  EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
-  EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).incarnation, 2u);
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAntClient, Request(1024));
+  service_.ClientGone(kAntClient);
+  EXPECT_EQ(Refusal(kAntClient, Request(1024)).code, Code::kFenced);
+  EXPECT_EQ(Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{}).incarnation, 2u);
   control::ReleaseRequest request = Tail(extent, 1024);
-  EXPECT_EQ(Refusal(kAnt, request).code, Code::kFenced);
+  EXPECT_EQ(Refusal(kAntClient, request).code, Code::kFenced);
   request.incarnation = 2;
-  EXPECT_EQ(Ask<control::ReleaseReply>(kAnt, request).refused, 1u);
-  EXPECT_EQ(service_.Stat().usage.node_bytes, kChunk);
+  EXPECT_EQ(Ask<control::ReleaseReply>(kAntClient, request).refused, 1u);
+  EXPECT_EQ(service_.Stat().usage.node_bytes, kChunkBytes);
 }
 
 TEST_F(ControlServiceTest, AnEpochIsAcknowledgedByAllThatAreRegistered) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   control::EpochRequest start;
   start.start = 1;
-  const uint32_t epoch = Ask<control::EpochReply>(kBee, start).epoch;
-  auto state = Ask<control::EpochReply>(kBee, control::EpochRequest{});
+  const uint32_t epoch = Ask<control::EpochReply>(kBeeClient, start).epoch;
+  auto state = Ask<control::EpochReply>(kBeeClient, control::EpochRequest{});
   EXPECT_EQ(state.epoch, epoch);
   EXPECT_EQ(state.acknowledged, epoch - 1);
-  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
   control::RenewRequest renewal;
-  EXPECT_EQ(Ask<control::RenewReply>(kAnt, renewal).epoch, epoch);
-  EXPECT_EQ(Ask<control::EpochReply>(kBee, control::EpochRequest{}).acknowledged, epoch - 1);
+  EXPECT_EQ(Ask<control::RenewReply>(kAntClient, renewal).epoch, epoch);
+  EXPECT_EQ(Ask<control::EpochReply>(kBeeClient, control::EpochRequest{}).acknowledged, epoch - 1);
   renewal.epoch = epoch;
-  Ask<control::RenewReply>(kAnt, renewal);
-  EXPECT_EQ(Ask<control::EpochReply>(kBee, control::EpochRequest{}).acknowledged, epoch);
-  Ask<control::EpochReply>(kBee, start);
-  service_.ClientGone(kAnt);
-  service_.ClientGone(kBee);
-  EXPECT_EQ(Ask<control::EpochReply>(kBee, control::EpochRequest{}).acknowledged, epoch + 1);
+  Ask<control::RenewReply>(kAntClient, renewal);
+  EXPECT_EQ(Ask<control::EpochReply>(kBeeClient, control::EpochRequest{}).acknowledged, epoch);
+  Ask<control::EpochReply>(kBeeClient, start);
+  service_.ClientGone(kAntClient);
+  service_.ClientGone(kBeeClient);
+  EXPECT_EQ(Ask<control::EpochReply>(kBeeClient, control::EpochRequest{}).acknowledged, epoch + 1);
 }
 
 TEST_F(ControlServiceTest, AnEpochBeginsWhenMuchIsWorn) {
-  const auto ant = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const uint32_t epoch = Ask<control::EpochReply>(kAnt, control::EpochRequest{}).epoch;
+  const auto ant = Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const uint32_t epoch = Ask<control::EpochReply>(kAntClient, control::EpochRequest{}).epoch;
   const auto wear = [&] {
-    const auto extent = Ask<control::AllocateReply>(kAnt, Request(kChunk));
+    const auto extent = Ask<control::AllocateReply>(kAntClient, Request(kChunkBytes));
     control::ReleaseRequest request;
     request.compute_id = ant.compute_id;
     request.incarnation = ant.incarnation;
     request.count = 1;
-    request.ranges[0] = {extent.offset, kChunk, 255, control::Past::kUsed};
-    EXPECT_EQ(Ask<control::ReleaseReply>(kAnt, request).refused, 0u);
+    request.ranges[0] = {extent.offset, kChunkBytes, 255, control::Past::kUsed};
+    EXPECT_EQ(Ask<control::ReleaseReply>(kAntClient, request).refused, 0u);
   };
   wear();
-  EXPECT_EQ(Ask<control::EpochReply>(kAnt, control::EpochRequest{}).epoch, epoch);
+  EXPECT_EQ(Ask<control::EpochReply>(kAntClient, control::EpochRequest{}).epoch, epoch);
   for (int i = 0; i < 19; ++i) wear();
-  EXPECT_EQ(Ask<control::EpochReply>(kAnt, control::EpochRequest{}).epoch, epoch + 1);
-  EXPECT_EQ(Refusal(kAnt, Request(kChunk)).code, Code::kExhausted);
+  EXPECT_EQ(Ask<control::EpochReply>(kAntClient, control::EpochRequest{}).epoch, epoch + 1);
+  EXPECT_EQ(Refusal(kAntClient, Request(kChunkBytes)).code, Code::kExhausted);
   control::RenewRequest renewal;
   renewal.epoch = epoch + 1;
-  Ask<control::RenewReply>(kAnt, renewal);
-  EXPECT_EQ(Ask<control::AllocateReply>(kAnt, Request(kChunk)).generation, 0);
+  Ask<control::RenewReply>(kAntClient, renewal);
+  EXPECT_EQ(Ask<control::AllocateReply>(kAntClient, Request(kChunkBytes)).generation, 0);
 }
 
 TEST_F(ControlServiceTest, ARenewalTellsWhatWaits) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
-  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024, ExtentKind::kBlocks));
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const auto bee = Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAntClient, Request(1024, ExtentKind::kBlocks));
   control::ReleaseRequest request;
   request.compute_id = bee.compute_id;
   request.incarnation = bee.incarnation;
   request.count = 1;
   request.ranges[0] = {extent.offset, 64, 1, control::Past::kUsed};
-  Ask<control::ReleaseReply>(kBee, request);
-  EXPECT_EQ(Ask<control::RenewReply>(kBee, control::RenewRequest{}).waiting, 0u);
-  const auto renewed = Ask<control::RenewReply>(kAnt, control::RenewRequest{});
+  Ask<control::ReleaseReply>(kBeeClient, request);
+  EXPECT_EQ(Ask<control::RenewReply>(kBeeClient, control::RenewRequest{}).waiting, 0u);
+  const auto renewed = Ask<control::RenewReply>(kAntClient, control::RenewRequest{});
   ASSERT_EQ(renewed.waiting, 1u);
   EXPECT_EQ(renewed.ranges[0].offset, extent.offset);
   EXPECT_EQ(renewed.ranges[0].bytes, 64u);
   EXPECT_EQ(service_.Stat().waiting_bytes, 64u);
   // The ant gives it up, under the lease to which it was offered.
-  const auto ant = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto ant = Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   control::GiveUpRequest give_up;
   give_up.offer = renewed.offer;
   give_up.compute_id = ant.compute_id;
   give_up.incarnation = ant.incarnation + 1;
-  EXPECT_EQ(Refusal(kAnt, give_up).code, Code::kFenced);
+  EXPECT_EQ(Refusal(kAntClient, give_up).code, Code::kFenced);
   give_up.incarnation = ant.incarnation;
-  EXPECT_EQ(Ask<control::GiveUpReply>(kAnt, give_up).bytes, 64u);
-  EXPECT_EQ(Ask<control::GiveUpReply>(kAnt, give_up).bytes, 0u);
+  EXPECT_EQ(Ask<control::GiveUpReply>(kAntClient, give_up).bytes, 64u);
+  EXPECT_EQ(Ask<control::GiveUpReply>(kAntClient, give_up).bytes, 0u);
   EXPECT_EQ(service_.Stat().waiting_bytes, 0u);
 }
 
 TEST_F(ControlServiceTest, OrphanedMemoryIsListedWithItsOwner) {
-  const auto ant = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
-  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
-  Ask<control::AllocateReply>(kBee, Request(1024));
+  const auto ant = Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const auto bee = Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAntClient, Request(1024));
+  Ask<control::AllocateReply>(kBeeClient, Request(1024));
   control::ClientQueryRequest query;
-  query.client_uuid = kAnt;
-  EXPECT_EQ(Ask<control::ClientQueryReply>(kBee, query).in_force, 1u);
-  service_.ClientGone(kAnt);
-  EXPECT_EQ(Ask<control::ClientQueryReply>(kBee, query).in_force, 0u);
-  const auto list = Ask<control::ListExtentsReply>(kBee, control::ListExtentsRequest{});
+  query.client_uuid = kAntClient;
+  EXPECT_EQ(Ask<control::ClientQueryReply>(kBeeClient, query).in_force, 1u);
+  service_.ClientGone(kAntClient);
+  EXPECT_EQ(Ask<control::ClientQueryReply>(kBeeClient, query).in_force, 0u);
+  const auto list = Ask<control::ListExtentsReply>(kBeeClient, control::ListExtentsRequest{});
   ASSERT_EQ(list.count, 2u);
-  EXPECT_EQ(list.extents[0].client_uuid, kAnt);
+  EXPECT_EQ(list.extents[0].client_uuid, kAntClient);
   EXPECT_EQ(list.extents[0].owner, ant.compute_id);
   EXPECT_EQ(list.extents[0].incarnation, ant.incarnation);
   EXPECT_EQ(list.extents[0].is_orphaned, 1);
-  EXPECT_EQ(list.extents[1].client_uuid, kBee);
+  EXPECT_EQ(list.extents[1].client_uuid, kBeeClient);
   EXPECT_EQ(list.extents[1].is_orphaned, 0);
-  EXPECT_EQ(service_.Stat().orphaned_bytes, kChunk);
+  EXPECT_EQ(service_.Stat().orphaned_bytes, kChunkBytes);
   control::ReleaseRequest request;
   request.compute_id = bee.compute_id;
   request.incarnation = bee.incarnation;
@@ -242,8 +243,8 @@ TEST_F(ControlServiceTest, OrphanedMemoryIsListedWithItsOwner) {
                        ant.compute_id, ant.incarnation};
   request.ranges[1] = {list.extents[1].offset,   4096,           0,
                        control::Past::kOrphaned, bee.compute_id, bee.incarnation};
-  EXPECT_EQ(Ask<control::ReleaseReply>(kBee, request).refused, 2u) << "the bee lives";
-  EXPECT_EQ(service_.Stat().orphaned_bytes, kChunk - 4096);
+  EXPECT_EQ(Ask<control::ReleaseReply>(kBeeClient, request).refused, 2u) << "the bee lives";
+  EXPECT_EQ(service_.Stat().orphaned_bytes, kChunkBytes - 4096);
 }
 
 // The ends of leases that a sweep has still to see to.
@@ -255,36 +256,36 @@ TEST_F(ControlServiceTest, CountsLeasesThatLeaveMemoryBehind) {
     request.ended = ended;
     return Ask<control::SweepReply>(client, request);
   };
-  const auto ended = [&] { return tell(kBee, Step::kAsk).ended; };
+  const auto ended = [&] { return tell(kBeeClient, Step::kAsk).ended; };
   const auto begin = [this](bool with_memory) {
-    Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-    if (with_memory) Ask<control::AllocateReply>(kAnt, Request(1024));
+    Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+    if (with_memory) Ask<control::AllocateReply>(kAntClient, Request(1024));
   };
-  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
   begin(true);
-  tell(kAnt, Step::kFarewell);
-  service_.ClientGone(kAnt);
+  tell(kAntClient, Step::kFarewell);
+  service_.ClientGone(kAntClient);
   EXPECT_EQ(ended(), 0u) << "it had said farewell";
   begin(false);
-  service_.ClientGone(kAnt);
+  service_.ClientGone(kAntClient);
   EXPECT_EQ(ended(), 1u) << "it may have removed memory of others from the tree";
   begin(true);
-  tell(kAnt, Step::kFarewell);
-  Ask<control::AllocateReply>(kAnt, Request(1024));
-  service_.ClientGone(kAnt);
+  tell(kAntClient, Step::kFarewell);
+  Ask<control::AllocateReply>(kAntClient, Request(1024));
+  service_.ClientGone(kAntClient);
   EXPECT_EQ(ended(), 2u) << "it has asked for memory after its farewell";
 
   // Of the bee's memory the ant may have lost some.
-  Ask<control::AllocateReply>(kBee, Request(1024));
-  tell(kBee, Step::kFarewell);
-  service_.ClientGone(kBee);
-  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  Ask<control::AllocateReply>(kBeeClient, Request(1024));
+  tell(kBeeClient, Step::kFarewell);
+  service_.ClientGone(kBeeClient);
+  Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
   EXPECT_EQ(ended(), 3u);
 
-  EXPECT_EQ(tell(kBee, Step::kDone, 2).swept, 2u);
-  EXPECT_EQ(tell(kBee, Step::kDone, 1).swept, 2u) << "a sweep that began earlier";
-  EXPECT_EQ(tell(kBee, Step::kDone, 4).swept, 2u) << "that has not happened";
-  EXPECT_EQ(tell(kBee, Step::kDone, 3).swept, 3u);
+  EXPECT_EQ(tell(kBeeClient, Step::kDone, 2).swept, 2u);
+  EXPECT_EQ(tell(kBeeClient, Step::kDone, 1).swept, 2u) << "a sweep that began earlier";
+  EXPECT_EQ(tell(kBeeClient, Step::kDone, 4).swept, 2u) << "that has not happened";
+  EXPECT_EQ(tell(kBeeClient, Step::kDone, 3).swept, 3u);
 }
 
 TEST_F(ControlServiceTest, OneComputeServerSweeps) {
@@ -294,23 +295,23 @@ TEST_F(ControlServiceTest, OneComputeServerSweeps) {
     return Ask<control::SweepReply>(client, request).is_sender != 0;
   };
   using Step = control::SweepStep;
-  for (const uint64_t client : {kAnt, kBee}) {
+  for (const uint64_t client : {kAntClient, kBeeClient}) {
     Ask<control::RegisterReply>(client, control::RegisterRequest{});
   }
-  EXPECT_TRUE(is_sweeper(kAnt, Step::kBegin));
-  EXPECT_FALSE(is_sweeper(kBee, Step::kBegin));
-  EXPECT_FALSE(is_sweeper(kBee, Step::kEnd));
-  EXPECT_TRUE(is_sweeper(kAnt, Step::kAsk)) << "only the sweeper ends its sweep";
-  EXPECT_FALSE(is_sweeper(kAnt, Step::kEnd));
-  EXPECT_TRUE(is_sweeper(kBee, Step::kBegin));
-  service_.ClientGone(kBee);
-  EXPECT_TRUE(is_sweeper(kAnt, Step::kBegin)) << "the bee is gone";
+  EXPECT_TRUE(is_sweeper(kAntClient, Step::kBegin));
+  EXPECT_FALSE(is_sweeper(kBeeClient, Step::kBegin));
+  EXPECT_FALSE(is_sweeper(kBeeClient, Step::kEnd));
+  EXPECT_TRUE(is_sweeper(kAntClient, Step::kAsk)) << "only the sweeper ends its sweep";
+  EXPECT_FALSE(is_sweeper(kAntClient, Step::kEnd));
+  EXPECT_TRUE(is_sweeper(kBeeClient, Step::kBegin));
+  service_.ClientGone(kBeeClient);
+  EXPECT_TRUE(is_sweeper(kAntClient, Step::kBegin)) << "the bee is gone";
 }
 
 TEST_F(ControlServiceTest, TellsWhichMemoryItTookBack) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
-  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024, ExtentKind::kBlocks));
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const auto bee = Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAntClient, Request(1024, ExtentKind::kBlocks));
   control::ReleaseRequest request;
   request.compute_id = bee.compute_id;
   request.incarnation = bee.incarnation;
@@ -318,38 +319,38 @@ TEST_F(ControlServiceTest, TellsWhichMemoryItTookBack) {
   request.ranges[0] = {extent.offset, 64, 1, control::Past::kUsed};
   request.ranges[1] = {extent.offset, 64, 1, control::Past::kUsed};
   request.ranges[2] = {extent.offset + 128, 128, 1, control::Past::kUsed};
-  EXPECT_EQ(Ask<control::ReleaseReply>(kBee, request).refused, 2u);
-  EXPECT_EQ(service_.Stat().usage.free_bytes, 19 * kChunk) << "it waits for the ant";
-  service_.ClientGone(kAnt);
-  EXPECT_EQ(service_.Stat().usage.free_bytes, 19 * kChunk + 192);
+  EXPECT_EQ(Ask<control::ReleaseReply>(kBeeClient, request).refused, 2u);
+  EXPECT_EQ(service_.Stat().usage.free_bytes, 19 * kChunkBytes) << "it waits for the ant";
+  service_.ClientGone(kAntClient);
+  EXPECT_EQ(service_.Stat().usage.free_bytes, 19 * kChunkBytes + 192);
   request.count = 0;
-  EXPECT_EQ(Refusal(kBee, request).code, Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(kBeeClient, request).code, Code::kInvalidArgument);
   request.count = control::ReleaseRequest::kMaxRanges + 1;
-  EXPECT_EQ(Refusal(kBee, request).code, Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(kBeeClient, request).code, Code::kInvalidArgument);
 }
 
 TEST_F(ControlServiceTest, LeasesThatDoNotExpireAreNotEnded) {
-  EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).lease_ms, 0u);
-  EXPECT_EQ(Ask<control::RenewReply>(kAnt, control::RenewRequest{}).lease_ms, 0u);
+  EXPECT_EQ(Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{}).lease_ms, 0u);
+  EXPECT_EQ(Ask<control::RenewReply>(kAntClient, control::RenewRequest{}).lease_ms, 0u);
   for (int hours = 0; hours < 100; ++hours) {
     EXPECT_TRUE(service_.Tick(kStart + std::chrono::hours(hours)).empty());
   }
-  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).in_force, 1u);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBeeClient, Query(1, 1)).in_force, 1u);
 }
 
 TEST_F(ControlServiceTest, OnlyTheLeaseInForceIsInForce) {
   const auto in_force = [this](uint16_t compute, uint32_t incarnation) {
-    return Ask<control::LeaseQueryReply>(kBee, Query(compute, incarnation)).in_force;
+    return Ask<control::LeaseQueryReply>(kBeeClient, Query(compute, incarnation)).in_force;
   };
   EXPECT_EQ(in_force(1, 1), 0u) << "not given out yet";
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   EXPECT_EQ(in_force(1, 1), 1u);
   EXPECT_EQ(in_force(1, 2), 0u);
   EXPECT_EQ(in_force(2, 1), 0u);
   EXPECT_EQ(in_force(0, 0), 0u);
-  service_.ClientGone(kAnt);
+  service_.ClientGone(kAntClient);
   EXPECT_EQ(in_force(1, 1), 0u);
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   EXPECT_EQ(in_force(1, 1), 0u);
   EXPECT_EQ(in_force(1, 2), 1u);
 }
@@ -357,16 +358,16 @@ TEST_F(ControlServiceTest, OnlyTheLeaseInForceIsInForce) {
 TEST_F(ControlServiceTest, ALeaseInForceNamesTheProcessThatRegistered) {
   control::RegisterRequest request;
   request.process = {4711, 3, "ant"};
-  Ask<control::RegisterReply>(kAnt, request);
-  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
-  EXPECT_EQ(Describe(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).holder),
+  Ask<control::RegisterReply>(kAntClient, request);
+  Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
+  EXPECT_EQ(Describe(Ask<control::LeaseQueryReply>(kBeeClient, Query(1, 1)).holder),
             "process 4711 on host ant");
-  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(2, 1)).holder.process_id, 0u);
-  service_.ClientGone(kAnt);
-  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).holder.process_id, 0u);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBeeClient, Query(2, 1)).holder.process_id, 0u);
+  service_.ClientGone(kAntClient);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBeeClient, Query(1, 1)).holder.process_id, 0u);
   request.process = {4712, 3, "ant"};
-  Ask<control::RegisterReply>(kAnt, request);
-  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 2)).holder.process_id, 4712u);
+  Ask<control::RegisterReply>(kAntClient, request);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBeeClient, Query(1, 2)).holder.process_id, 4712u);
 }
 
 // Names come from other machines: any bytes are shown as one short word.
@@ -399,74 +400,74 @@ class ExpiringLeaseTest : public ControlServiceTest {
 };
 
 TEST_F(ExpiringLeaseTest, WhoIsSilentIsFencedAndComesAgainUnderANewLease) {
-  const auto lease = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto lease = Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   EXPECT_EQ(lease.lease_ms, kLease.count());
   EXPECT_TRUE(Pass(kLease - kTickInterval).empty());
-  EXPECT_EQ(Pass(kTickInterval), std::vector<uint64_t>{kAnt});
+  EXPECT_EQ(Pass(kTickInterval), std::vector<uint64_t>{kAntClient});
   EXPECT_TRUE(Pass(kLease).empty()) << "once";
 
   // The client's queue pairs are being destroyed: others must not take its locks yet, and it may do
   // nothing itself.
-  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).in_force, 1u);
-  EXPECT_EQ(Refusal(kAnt, control::RenewRequest{}).code, Code::kFenced);
-  EXPECT_EQ(Refusal(kAnt, control::RegisterRequest{}).code, Code::kFenced);
-  EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBeeClient, Query(1, 1)).in_force, 1u);
+  EXPECT_EQ(Refusal(kAntClient, control::RenewRequest{}).code, Code::kFenced);
+  EXPECT_EQ(Refusal(kAntClient, control::RegisterRequest{}).code, Code::kFenced);
+  EXPECT_EQ(Refusal(kAntClient, Request(1024)).code, Code::kFenced);
 
-  service_.ClientGone(kAnt);
-  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).in_force, 0u);
-  EXPECT_EQ(Refusal(kAnt, control::RenewRequest{}).code, Code::kFenced);
-  EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).incarnation, 2u);
+  service_.ClientGone(kAntClient);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBeeClient, Query(1, 1)).in_force, 0u);
+  EXPECT_EQ(Refusal(kAntClient, control::RenewRequest{}).code, Code::kFenced);
+  EXPECT_EQ(Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{}).incarnation, 2u);
   EXPECT_TRUE(Pass(kLease - kTickInterval).empty());
-  EXPECT_EQ(Pass(kTickInterval), std::vector<uint64_t>{kAnt});
+  EXPECT_EQ(Pass(kTickInterval), std::vector<uint64_t>{kAntClient});
 }
 
 TEST_F(ExpiringLeaseTest, AnyMessageRenews) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kBeeClient, control::RegisterRequest{});
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(Pass(kLease / 2).empty());
-    const auto renewed = Ask<control::RenewReply>(kAnt, control::RenewRequest{});
+    const auto renewed = Ask<control::RenewReply>(kAntClient, control::RenewRequest{});
     EXPECT_EQ(renewed.lease_ms, kLease.count());
     EXPECT_EQ(renewed.compute_servers, 2u);
-    Ask<control::StatReply>(kBee, control::StatRequest{});
+    Ask<control::StatReply>(kBeeClient, control::StatRequest{});
   }
   EXPECT_TRUE(Pass(kLease / 2).empty());
-  Ask<control::LeaseQueryReply>(kAnt, Query(9, 9));
-  EXPECT_EQ(Pass(kLease / 2), std::vector<uint64_t>{kBee});
+  Ask<control::LeaseQueryReply>(kAntClient, Query(9, 9));
+  EXPECT_EQ(Pass(kLease / 2), std::vector<uint64_t>{kBeeClient});
 }
 
 // Messages that clients sent during the pause are still unread.
 TEST_F(ExpiringLeaseTest, TimeInWhichTheServerDidNotRunIsNotHeldAgainstItsClients) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   EXPECT_TRUE(Pass(kLease / 2).empty());
   now_ += std::chrono::hours(1);
   EXPECT_TRUE(service_.Tick(now_).empty());
-  Ask<control::RenewReply>(kAnt, control::RenewRequest{});
+  Ask<control::RenewReply>(kAntClient, control::RenewRequest{});
   EXPECT_TRUE(Pass(kLease - kTickInterval).empty());
 }
 
 TEST_F(ControlServiceTest, ExhaustionIsAnAnswer) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  const Error error = Refusal(kAnt, Request(21 * kChunk));
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  const Error error = Refusal(kAntClient, Request(21 * kChunkBytes));
   EXPECT_EQ(error.code, Code::kExhausted);
   EXPECT_THAT(error.message, HasSubstr("20 of 20 chunks of 65536 bytes"));
-  EXPECT_EQ(Refusal(kAnt, Request(~uint64_t{0})).code, Code::kExhausted);
+  EXPECT_EQ(Refusal(kAntClient, Request(~uint64_t{0})).code, Code::kExhausted);
 }
 
 TEST_F(ControlServiceTest, ListsExtentsInPages) {
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
   // Neighbours of one kind are one extent.
   const auto kind_of = [](uint32_t i) {
     return i % 4 < 2 ? ExtentKind::kNodes : ExtentKind::kBlocks;
   };
-  for (uint32_t i = 0; i < 20; ++i) Ask<control::AllocateReply>(kAnt, Request(1, kind_of(i)));
+  for (uint32_t i = 0; i < 20; ++i) Ask<control::AllocateReply>(kAntClient, Request(1, kind_of(i)));
   control::ListExtentsRequest request;
   uint32_t listed = 0;
   while (true) {
-    const auto page = Ask<control::ListExtentsReply>(kBee, request);
+    const auto page = Ask<control::ListExtentsReply>(kBeeClient, request);
     for (uint32_t i = 0; i < page.count; ++i, ++listed) {
-      EXPECT_EQ(page.extents[i].offset, kHeapOffset + listed * 2 * kChunk);
-      EXPECT_EQ(page.extents[i].bytes, 2 * kChunk);
+      EXPECT_EQ(page.extents[i].offset, kHeapOffset + listed * 2 * kChunkBytes);
+      EXPECT_EQ(page.extents[i].bytes, 2 * kChunkBytes);
       EXPECT_EQ(page.extents[i].owner, 1);
       EXPECT_EQ(page.extents[i].kind, kind_of(2 * listed));
       request.from_offset = page.extents[i].offset + page.extents[i].bytes;
@@ -479,16 +480,16 @@ TEST_F(ControlServiceTest, ListsExtentsInPages) {
 TEST_F(ControlServiceTest, RefusesWhatItDoesNotSpeak) {
   control::RegisterRequest request;
   request.header.version = control::kProtocolVersion + 1;
-  EXPECT_EQ(Refusal(kAnt, request).code, Code::kUnsupported);
+  EXPECT_EQ(Refusal(kAntClient, request).code, Code::kUnsupported);
   request.header = {static_cast<control::Type>(99)};
-  EXPECT_THAT(Refusal(kAnt, request).message, HasSubstr("type 99"));
+  EXPECT_THAT(Refusal(kAntClient, request).message, HasSubstr("type 99"));
   request.header = {control::Type::kError};
-  EXPECT_EQ(Refusal(kAnt, request).code, Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(kAntClient, request).code, Code::kInvalidArgument);
   request.header = {control::Type::kAllocate};
-  EXPECT_THAT(Refusal(kAnt, request).message, HasSubstr("72 bytes"));
-  EXPECT_THAT(Refusal(kAnt, 'x').message, HasSubstr("1 bytes"));
-  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
-  EXPECT_THAT(Refusal(kAnt, Request(1024, static_cast<ExtentKind>(3))).message,
+  EXPECT_THAT(Refusal(kAntClient, request).message, HasSubstr("72 bytes"));
+  EXPECT_THAT(Refusal(kAntClient, 'x').message, HasSubstr("1 bytes"));
+  Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  EXPECT_THAT(Refusal(kAntClient, Request(1024, static_cast<ExtentKind>(3))).message,
               HasSubstr("kind 3"));
 }
 
@@ -505,7 +506,7 @@ TEST_F(ControlServiceTest, HostileBytes) {
       std::memcpy(request.data(), &header, sizeof header);
     }
     if (random() % 2 == 0 && request.size() >= 16) {
-      const uint64_t small = random() % (22 * kChunk);
+      const uint64_t small = random() % (22 * kChunkBytes);
       std::memcpy(request.data() + 8, &small, sizeof small);
       if (request.size() > 16) request[16] = static_cast<std::byte>(random() % 4);
     }

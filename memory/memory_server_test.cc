@@ -33,8 +33,8 @@ MemoryServerOptions Small() {
 }
 
 // A client in this process with one endpoint to server 0.
-struct Client {
-  explicit Client(const std::string& address, FabricKind fabric = FabricKind::kShm) {
+struct ServedClient {
+  explicit ServedClient(const std::string& address, FabricKind fabric = FabricKind::kShm) {
     ComputePortOptions options;
     options.client_uuid = RandomId();
     port = OpenComputePort(fabric, options).value();
@@ -80,7 +80,7 @@ TEST(MemoryServer, EmbeddedServesItsProcess) {
   options.parameters.max_key_bytes = 8;
   const auto memory = StartEmbeddedMemory(options);
   ASSERT_TRUE(memory) << memory.error().ToString();
-  Client client(memory.value()->address());
+  ServedClient client(memory.value()->address());
   const auto header = ReadRegionHeader(*client.endpoint, ServerId{0});
   ASSERT_TRUE(header) << header.error().ToString();
   EXPECT_EQ(header.value().parameters, options.parameters);
@@ -95,7 +95,7 @@ TEST(MemoryServer, EmbeddedServesItsProcess) {
 TEST(MemoryServer, GivesMemoryAndLeases) {
   const auto server = MemoryServer::Start(Small(), nullptr).value();
   {
-    Client client(server->address());
+    ServedClient client(server->address());
     EXPECT_EQ(client.Ask<control::RegisterReply>(control::RegisterRequest{}).incarnation, 1u);
     control::AllocateRequest request;
     request.bytes = 256 << 10;
@@ -130,7 +130,7 @@ TEST(MemoryServer, SecondServerHasNoRootAndFollowsTheStore) {
   ASSERT_FALSE(third);
   EXPECT_THAT(third.error().message, HasSubstr("--node_bytes=1024"));
 
-  Client client(second.value()->address());
+  ServedClient client(second.value()->address());
   EXPECT_EQ(client.RootWordNow(), 0u);
   EXPECT_TRUE(second.value()->Stop());
   EXPECT_EQ(FindStore(*bootstrap, {}).value().servers.size(), 1u);
@@ -202,7 +202,7 @@ TEST(StartUpLitmus, PassesOverARealFabricAndLeavesNoTrace) {
   const auto server = MemoryServer::Start(options, nullptr);
   ASSERT_TRUE(server) << server.error().ToString();
   EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test passed)"));
-  Client client(server.value()->address());
+  ServedClient client(server.value()->address());
   const auto header = ReadRegionHeader(*client.endpoint, ServerId{0});
   EXPECT_TRUE(header) << header.error().ToString();
   EXPECT_EQ(RootWord::FromWord(client.RootWordNow()).pointer().offset(), kFirstLeafOffset);
@@ -225,7 +225,7 @@ TEST(StartUpLitmus, AServerWhoseDeviceFailsStartsAgainAndSaysSo) {
   EXPECT_EQ(server.value()->record().servers[0].address, tested.back());
   EXPECT_THAT(server.value()->Description(),
               HasSubstr("(litmus test failed: clients post one verb at a time"));
-  Client client(server.value()->address());
+  ServedClient client(server.value()->address());
   EXPECT_TRUE(ReadRegionHeader(*client.endpoint, ServerId{0}));
 }
 
@@ -269,7 +269,7 @@ TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
   ASSERT_TRUE(server) << server.error().ToString();
   EXPECT_EQ(tests, 2u);
   EXPECT_EQ(server.value()->address(), options.listen);
-  Client client(server.value()->address(), FabricKind::kVerbs);
+  ServedClient client(server.value()->address(), FabricKind::kVerbs);
   EXPECT_TRUE(ReadRegionHeader(*client.endpoint, ServerId{0}));
 }
 

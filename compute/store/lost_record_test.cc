@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kKeys = 5000;
+constexpr uint64_t kStored = 5000;
 
 class LostRecordTest : public BootstrappedStore {
  protected:
@@ -59,11 +59,11 @@ TEST_F(LostRecordTest, AServerThatCannotBeLearntIsUnreachable) {
   AddServer();
   const auto late = Open();
   const auto writer = late->NewSession().value();
-  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(writer->Put(NumberKey(i), "value"));
+  for (uint64_t i = 0; i < kStored; ++i) ASSERT_TRUE(writer->Put(NumberKey(i), "value"));
 
   Overwrite("no record");
   std::optional<std::string> unreachable;
-  for (uint64_t i = 0; i < kKeys; i += 10) {
+  for (uint64_t i = 0; i < kStored; i += 10) {
     const auto got = session->Get(NumberKey(i));
     if (got) continue;
     ASSERT_EQ(got.error().code, Code::kNodeUnreachable) << got.error().ToString();
@@ -75,7 +75,7 @@ TEST_F(LostRecordTest, AServerThatCannotBeLearntIsUnreachable) {
   AwaitRecordOf(2);
   // The store repeats the last refusal for a while (RestAfterTry), which is longer if the machine is busy.
   while (!session->Get(*unreachable)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kStored; ++i) {
     const auto got = session->Get(NumberKey(i));
     ASSERT_TRUE(got) << got.error().ToString();
   }
@@ -88,13 +88,13 @@ TEST_F(LostRecordTest, AServerThatARestoredRecordLacksIsNotSaidToHaveLeft) {
   AddServer();
   const auto late = Open();
   const auto writer = late->NewSession().value();
-  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(writer->Put(NumberKey(i), "value"));
+  for (uint64_t i = 0; i < kStored; ++i) ASSERT_TRUE(writer->Put(NumberKey(i), "value"));
 
   StoreRecord record = FindStore(*bootstrap_, {}).value();
   record.servers.pop_back();
   record.restored = 1;
   Overwrite(EncodeStoreRecord(record));
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kStored; ++i) {
     const auto got = session->Get(NumberKey(i));
     if (got) continue;
     ASSERT_EQ(got.error().code, Code::kNodeUnreachable) << got.error().ToString();

@@ -21,13 +21,13 @@
 namespace gossamer {
 namespace {
 
-struct Shape {
+struct PrefixShape {
   std::string name;
   StoreParameters parameters;
   size_t servers = 1;
   Techniques techniques{};
 
-  friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+  friend void PrintTo(const PrefixShape& shape, std::ostream* out) { *out << shape.name; }
 };
 
 // What a modification makes of a value, here and in the model.
@@ -46,7 +46,7 @@ class Edit final : public ValueModifier {
   std::string result_;
 };
 
-class PrefixModelTest : public testing::TestWithParam<Shape> {
+class PrefixModelTest : public testing::TestWithParam<PrefixShape> {
  protected:
   static constexpr size_t kMostKeys = 6000;
 
@@ -446,12 +446,13 @@ TEST_P(PrefixModelTest, EachOperationHasTheResultOfTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, PrefixModelTest,
-    testing::Values(Shape{"SmallNodes", {256, 32, 8}}, Shape{"SmallNodesLongValues", {256, 32, 16}},
-                    Shape{"Half", {512, 64, 8}, 2}, Shape{"HalfLongValues", {512, 250, 64}},
-                    Shape{"Usual", {1024, 250, 16}, 2}, Shape{"LongValues", {1024, 250, 64}},
-                    Shape{"ShortKeys", {1024, 32, 64}}, Shape{"LargeNodes", {4096, 250, 16}},
-                    Shape{"OneUnit", {1024, 250, 16}, 1, Techniques{true, true, false}}),
-    [](const testing::TestParamInfo<Shape>& param) { return param.param.name; });
+    testing::Values(
+        PrefixShape{"SmallNodes", {256, 32, 8}}, PrefixShape{"SmallNodesLongValues", {256, 32, 16}},
+        PrefixShape{"Half", {512, 64, 8}, 2}, PrefixShape{"HalfLongValues", {512, 250, 64}},
+        PrefixShape{"Usual", {1024, 250, 16}, 2}, PrefixShape{"LongValues", {1024, 250, 64}},
+        PrefixShape{"ShortKeys", {1024, 32, 64}}, PrefixShape{"LargeNodes", {4096, 250, 16}},
+        PrefixShape{"OneUnit", {1024, 250, 16}, 1, Techniques{true, true, false}}),
+    [](const testing::TestParamInfo<PrefixShape>& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace gossamer

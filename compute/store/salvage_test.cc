@@ -15,7 +15,7 @@ namespace gossamer {
 namespace {
 
 constexpr ServerId kOther{1};
-constexpr uint64_t kKeys = 20;
+constexpr uint64_t kSalvaged = 20;
 
 class SalvageTest : public testing::Test {
  protected:
@@ -32,7 +32,7 @@ class SalvageTest : public testing::Test {
   // One leaf whose values are blocks on both servers.
   void FillOneLeaf() {
     const std::unique_ptr<OpenSession> session = client_.NewSession();
-    for (uint64_t i = 0; i < kKeys; ++i) {
+    for (uint64_t i = 0; i < kSalvaged; ++i) {
       ASSERT_TRUE(session->Put(NumberKey(i), std::string(100, 'v')));
     }
     ASSERT_EQ(client_.Root().level(), 0u);
@@ -98,7 +98,7 @@ TEST_F(SalvageTest, ADamagedValueHidesNoOther) {
   client_.Write(kOther, damaged.block.offset(), std::vector<std::byte>(64, std::byte{0xff}));
   const Found found = Scan();
   ASSERT_TRUE(found.status) << found.status.error().ToString();
-  EXPECT_EQ(found.keys.size(), kKeys - 1);
+  EXPECT_EQ(found.keys.size(), kSalvaged - 1);
   ASSERT_EQ(found.missing.size(), 1u);
   EXPECT_EQ(found.missing[0].from, damaged.key);
   EXPECT_EQ(found.missing[0].why.code, Code::kCorruption) << found.missing[0].why.ToString();

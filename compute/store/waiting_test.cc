@@ -14,8 +14,6 @@
 namespace gossamer {
 namespace {
 
-constexpr ServerId kServer{0};
-
 TEST(WaitingTest, ALockThatStaysTakenIsTriedSeldom) {
   SimNetwork network({.seed = TestSeed()});
   ClusterOptions options;
@@ -30,15 +28,15 @@ TEST(WaitingTest, ALockThatStaysTakenIsTriedSeldom) {
   port_options.client_uuid = 1;
   port_options.network = &network;
   const auto port = OpenComputePort(FabricKind::kSim, port_options).value();
-  ASSERT_TRUE(port->Connect(kServer, cluster.record().servers[0].address));
+  ASSERT_TRUE(port->Connect(ServerId{0}, cluster.record().servers[0].address));
   const auto endpoint = port->NewEndpoint().value();
   Scheduler scheduler(*endpoint);
-  const Lease lease = scheduler.Run(RegisterOver(*endpoint, kServer)).value().lease;
+  const Lease lease = scheduler.Run(RegisterOver(*endpoint, ServerId{0})).value().lease;
   const auto take = [&]() -> Task<uint64_t> {
     const BufferLease word_at = endpoint->buffers().Allocate(sizeof(uint64_t)).value();
-    InlineBatch<1> batch(kServer);
+    InlineBatch<1> batch(ServerId{0});
     batch.Add(Verb::CompareSwap(Space::kLockTable, 0, 0,
-                                LockWord(lease, RemotePtr(kServer, kFirstLeafOffset, 1)).word(),
+                                LockWord(lease, RemotePtr(ServerId{0}, kFirstLeafOffset, 1)).word(),
                                 word_at.address()));
     co_await endpoint->Execute(batch);
     co_return batch.verbs()[0].old_value();
