@@ -234,6 +234,9 @@ function(gossamer_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   if(NOT ARG_OPTIMIZED)
     gossamer_use_precompiled(${name} gossamer_precompiled_tests -O0)
+    # A quarter less time of g++ than with -O2. Sibling calls: a coroutine that resumes another one needs no deeper stack.
+    target_compile_options(${name} PRIVATE
+      "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<NOT:$<CONFIG:Debug>>>:-O1;-foptimize-sibling-calls>")
   endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options GTest::gmock GTest::gtest_main)
   if("${GOSSAMER_LABEL_NOT_HERE}" IN_LIST ARG_LABELS)
