@@ -72,6 +72,11 @@ if(GOSSAMER_SANITIZE)
   target_compile_options(gossamer_options INTERFACE -fsanitize=${GOSSAMER_SANITIZE}
                          -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(gossamer_options INTERFACE -fsanitize=${GOSSAMER_SANITIZE})
+  if(GOSSAMER_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # A third less time of the compiler. AddressSanitizer finds what `object-size` would, and its checks are calls.
+    target_compile_options(gossamer_options INTERFACE -fno-sanitize=object-size
+                           "SHELL:-mllvm -asan-instrumentation-with-call-threshold=0")
+  endif()
   if(GOSSAMER_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # Some tests have an operator new of their own, which the tool's, linked statically, would be defined beside.
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.tsan-${CMAKE_SYSTEM_PROCESSOR}.so
