@@ -31,18 +31,9 @@ constexpr TreeEntry EntryOf(std::string_view name, std::string_view what, uint32
                      .partitioned = kIsPartitioned<Tree>,
                      .prefetches = PrefetchesOf<Tree>(),
                      .measure = &Measure<Tree>,
-                     .check_alone = &CheckAlone<Tree>,
+                     .make = &MakeAnyTree<Tree>,
                      .check_mix = &CheckMix<Tree>,
-                     .check_batches = nullptr,
-                     .check_contended = nullptr,
-                     .check_descending = nullptr,
                      .check_hints = nullptr};
-  if constexpr (ParallelTree<Tree>) {
-    entry.check_batches = &CheckBatches<Tree>;
-  } else {
-    entry.check_contended = &CheckContended<Tree>;
-    entry.check_descending = &CheckDescending<Tree>;
-  }
   if constexpr (PreparingTree<Tree>) entry.check_hints = &CheckHints<Tree>;
   return entry;
 }

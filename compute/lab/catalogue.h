@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "common/status.h"
+#include "compute/lab/any_tree.h"
 #include "compute/lab/measure.h"
 #include "compute/lab/steps.h"
 
@@ -24,12 +25,8 @@ struct TreeEntry {
   // measure.h and check.h explain these.
   Status (*measure)(std::span<const RunOptions> runs,
                     const std::function<void(const Measurement&)>& take);
-  Status (*check_alone)(const TreeSettings& settings, uint64_t seed);
+  TreeMaker make;  // for the other checks
   Status (*check_mix)(const RunOptions& options);
-  Status (*check_batches)(const TreeSettings& settings, uint64_t seed);  // null unless parallel
-  // Null if it is parallel.
-  Status (*check_contended)(uint32_t threads, uint64_t seed);
-  Status (*check_descending)(uint32_t threads, uint64_t seed);
   // Null unless operations take hints. `prefetch` is a place in `prefetches`.
   Status (*check_hints)(uint32_t threads, uint64_t seed, size_t prefetch);
 };

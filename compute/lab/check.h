@@ -12,14 +12,10 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +23,7 @@
 
 #include "common/random.h"
 #include "common/status.h"
+#include "compute/lab/any_tree.h"
 #include "compute/lab/measure.h"
 #include "compute/lab/run_together.h"
 #include "compute/lab/steps.h"
@@ -40,143 +37,26 @@ inline Error Difference(const std::string& sentence) {
   return MakeError(Code::kCorruption, sentence);
 }
 
-// What a scan of the reference gives.
-inline std::vector<Entry> ScanReference(const Reference& reference, Key from, size_t limit) {
-  std::vector<Entry> entries;
-  for (auto it = reference.lower_bound(from); it != reference.end() && entries.size() < limit; ++it)
-    entries.push_back({it->first, it->second});
-  return entries;
-}
+// Compares gets of all keys, and of as many others, and a scan.
+Status CompareAll(AnyTree& tree, const Reference& reference);
 
-template <LocalTree Tree>
-Status CompareScan(const Tree& tree, const Reference& reference, Key from, size_t limit) {
-  if constexpr (kScansFromPresentKeys<Tree>) {
-    const auto first = reference.lower_bound(from);
-    if (first == reference.end()) return Ok();
-    from = first->first;
-  }
-  std::vector<Entry> found(limit);
-  found.resize(tree.Scan(from, found));
-  const std::vector<Entry> expected = ScanReference(reference, from, limit);
-  if (found == expected) return Ok();
-  const auto [wrong, right] =
-      std::mismatch(found.begin(), found.end(), expected.begin(), expected.end());
-  return Difference(fmt::format(
-      "a scan of {} keys from {} gives {} entries instead of {}, and differs from entry "
-      "{} on",
-      limit, from, found.size(), expected.size(), wrong - found.begin()));
-}
-
-template <LocalTree Tree>
-Status CompareGets(Tree& tree, const Reference& reference, std::span<const Key> keys) {
-  std::vector<std::optional<Value>> values(keys.size());
-  BOOST_OUTCOME_TRYV(FindMany(tree, keys, std::span(values)));
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const auto it = reference.find(keys[i]);
-    const std::optional<Value> expected =
-        it == reference.end() ? std::nullopt : std::optional(it->second);
-    if (values[i] != expected || tree.Get(keys[i]) != expected) {
-      return Difference(fmt::format("a get of key {} finds {}{}", keys[i],
-                                    values[i] ? fmt::format("value {}", *values[i]) : "nothing",
-                                    expected ? fmt::format(" instead of value {}", *expected)
-                                             : ", but the key was never inserted"));
-    }
-  }
-  return Ok();
-}
-
-template <LocalTree Tree>
-Status CompareAll(Tree& tree, const Reference& reference) {
-  BOOST_OUTCOME_TRYV(CompareScan(tree, reference, 0, reference.size() + 1));
-  std::vector<Key> keys;
-  for (const auto& [key, value] : reference) {
-    keys.push_back(key);
-    keys.push_back(key + 1);  // most often absent
-  }
-  return CompareGets(tree, reference, keys);
-}
-
-template <LocalTree Tree>
-Status CheckAlone(const TreeSettings& settings, uint64_t seed) {
-  // A quarter of the steps are calls in which all workers of a parallel tree wait for each other,
-  // which takes long where they have to wait for a processor, too.
-  constexpr int kSteps = ParallelTree<Tree> ? 500 : 3'000;
-  constexpr uint64_t kKeys = 2'000;
-  constexpr uint64_t kLongestBatch = 150;
-  const auto tree = MakeTree<Tree>(settings);
-  Reference reference;
-  BOOST_OUTCOME_TRYV(CompareScan(*tree, reference, 0, 3));  // while it is empty
-  Random random(seed);
-  // Half of the keys lie close together, half all over; the two ends are among them.
-  const auto draw_key = [&random] {
-    const uint64_t id = random.Below(kKeys);
-    if (id == 0) return std::numeric_limits<Key>::max();
-    return id % 2 == 0 ? Key{id - 2} : KeyOfRecord(id);
-  };
-  for (int step = 0; step < kSteps; ++step) {
-    const uint64_t choice = random.Below(100);
-    if (choice < 60) {
-      const Entry entry{draw_key(), random.Next()};
-      tree->Insert(entry.key, entry.value);
-      reference.insert_or_assign(entry.key, entry.value);
-    } else if (choice < 65) {
-      std::vector<Entry> entries(random.Below(kLongestBatch));
-      for (Entry& entry : entries) entry = {draw_key(), random.Next()};
-      BOOST_OUTCOME_TRYV(InsertMany(*tree, std::span<const Entry>(entries)));
-      for (const Entry& entry : entries) reference.insert_or_assign(entry.key, entry.value);
-    } else if (choice < 85) {
-      std::vector<Key> keys(random.Below(kLongestBatch));
-      std::generate(keys.begin(), keys.end(), draw_key);
-      BOOST_OUTCOME_TRYV(CompareGets(*tree, reference, keys));
-    } else {
-      BOOST_OUTCOME_TRYV(CompareScan(*tree, reference, draw_key(), random.Below(200)));
-    }
-  }
-  return CompareAll(*tree, reference);
-}
-
-// In one call, a key is either read or inserted, some keys more than once: the order of requests then
-// determines every result. Every other call keeps to a few keys, so that batches share nodes.
-template <ParallelTree Tree>
-Status CheckBatches(const TreeSettings& settings, uint64_t seed) {
-  constexpr int kCalls = 20;
-  constexpr uint64_t kKeys = 4'000;
-  constexpr uint64_t kFewKeys = 60;
-  constexpr std::array<uint32_t, 5> kBatches = {1, 17, 100, 700, 5'000};
-  const auto tree = MakeTree<Tree>(settings);
-  Reference reference;
-  Random random(seed);
-  for (int call = 0; call < kCalls; ++call) {
-    const uint64_t keys = call % 2 == 0 ? kKeys : kFewKeys;
-    std::vector<Request> requests(2'000);
-    for (Request& request : requests) {
-      const Key key = (call % 4 < 2) ? random.Below(keys) : KeyOfRecord(random.Below(keys));
-      const bool is_insert = (key ^ static_cast<uint64_t>(call)) % 2 == 0;
-      request = is_insert ? Request::Insert({key, random.Next()}) : Request::Get(key);
-    }
-    const Reference before = reference;
-    for (const Request& request : requests) {
-      if (request.is_insert) reference.insert_or_assign(request.key, request.value);
-    }
-    BOOST_OUTCOME_TRYV(tree->Execute(requests, kBatches[random.Below(kBatches.size())]));
-    for (const Request& request : requests) {
-      if (request.is_insert) continue;
-      const auto it = before.find(request.key);
-      const auto expected = it == before.end() ? std::nullopt : std::optional(it->second);
-      if (request.Result() != expected) {
-        return Difference(fmt::format("call {} has a wrong result for key {}", call, request.key));
-      }
-    }
-  }
-  return CompareAll(*tree, reference);
-}
+Status CheckAlone(TreeMaker make, const TreeSettings& settings, uint64_t seed);
+// Requires: a tree that is_parallel().
+Status CheckBatches(TreeMaker make, const TreeSettings& settings, uint64_t seed);
+Status CheckContended(TreeMaker make, uint32_t threads, uint64_t seed);
+// Requires: `threads` is 2 at least.
+Status CheckDescending(TreeMaker make, uint32_t threads, uint64_t seed);
 
 // Even keys below kKeys are there from the start; odd ones are inserted meanwhile. A value is its
 // key and a tag, which changes: a value of another key is found out. All threads work in a window of
 // keys that moves upwards, so that new keys come, and nodes split, where others read, until the end.
-template <LocalTree Tree>
+// `Tree`: AnyTree, or a PreparingTree.
+template <typename Tree>
 class ContendedCheck {
  public:
+  ContendedCheck(Tree& tree, bool scans_from_present_keys)
+      : tree_(tree), scans_from_present_keys_(scans_from_present_keys) {}
+
   // `prefetch`: how a PreparingTree prepares the keys of eight operations at a time; if not at all, nullopt.
   Status Run(uint32_t threads, uint64_t seed, std::optional<size_t> prefetch) {
     for (Key key = 0; key < kKeys; key += 2) tree_.Insert(key, key << kTagBits);
@@ -237,7 +117,7 @@ class ContendedCheck {
 
   template <typename... Hint>
   std::string Scan(Key from, const Hint&... hint) const {
-    if constexpr (kScansFromPresentKeys<Tree>) from -= from % 2;
+    if (scans_from_present_keys_) from -= from % 2;
     std::array<Entry, 50> found;
     const size_t count = tree_.Scan(from, found, hint...);
     Key smallest = from;  // that the next entry may have
@@ -258,56 +138,24 @@ class ContendedCheck {
     return {};
   }
 
-  Tree tree_;
+  Tree& tree_;
+  const bool scans_from_present_keys_;
 };
-
-template <LocalTree Tree>
-Status CheckContended(uint32_t threads, uint64_t seed) {
-  return std::make_unique<ContendedCheck<Tree>>()->Run(threads, seed, std::nullopt);
-}
 
 template <PreparingTree Tree>
 Status CheckHints(uint32_t threads, uint64_t seed, size_t prefetch) {
-  return std::make_unique<ContendedCheck<Tree>>()->Run(threads, seed, prefetch);
-}
-
-// Each insert is of a new smallest key, so that all entries of the leftmost leaf move. The others read
-// only keys of which they know that they were inserted. Requires: `threads` is 2 at least.
-template <LocalTree Tree>
-Status CheckDescending(uint32_t threads, uint64_t seed) {
-  constexpr Key kLargest = 10'000;
-  constexpr Key kWindow = 64;
   const auto tree = std::make_unique<Tree>();
-  tree->Insert(kLargest, ValueOfKey(kLargest));
-  std::atomic<Key> smallest = kLargest;
-  std::vector<uint64_t> wrong(threads);
-  BOOST_OUTCOME_TRYV(RunTogether(threads, [&](uint32_t thread) {
-    if (thread == 0) {
-      for (Key key = kLargest; key-- > 0;) {
-        tree->Insert(key, ValueOfKey(key));
-        smallest.store(key, std::memory_order_release);
-      }
-      return;
-    }
-    Random random(seed, thread);
-    for (Key first = kLargest; first > 0; first = smallest.load(std::memory_order_acquire)) {
-      const Key key = first + random.Below(std::min(kWindow, kLargest - first + 1));
-      if (tree->Get(key) != ValueOfKey(key)) ++wrong[thread];
-    }
-  }));
-  const uint64_t all_wrong = std::accumulate(wrong.begin(), wrong.end(), uint64_t{0});
-  if (all_wrong == 0) return Ok();
-  return Difference(fmt::format("{} gets of keys that were there had a wrong result", all_wrong));
+  return ContendedCheck<Tree>(*tree, kScansFromPresentKeys<Tree>).Run(threads, seed, prefetch);
 }
 
 template <LocalTree Tree>
 Status CheckMix(const RunOptions& options) {
-  const auto tree = MakeTree<Tree>(SettingsFor<Tree>(options));
-  BOOST_OUTCOME_TRYV(Load(*tree, options));
+  AnyTreeOf<Tree> any(SettingsFor<Tree>(options));
+  BOOST_OUTCOME_TRYV(Load(any.tree(), options));
   const std::vector<ThreadSteps> steps = DrawStepsFor<Tree>(options);
   BOOST_OUTCOME_TRYV(RunSteps(
-      *tree, options, [&](uint32_t caller) { return std::span(steps[caller].measured); },
-      [](uint32_t /*caller*/, const auto& run) { run(); }));
+      any.tree(), options, [&](uint32_t caller) { return std::span(steps[caller].measured); },
+      Untimed));
   Reference reference;
   for (uint64_t id = 0; id < options.mix.Loaded(options.records); ++id) {
     reference[KeyOfRecord(id)] = ValueOfKey(KeyOfRecord(id));
@@ -317,7 +165,7 @@ Status CheckMix(const RunOptions& options) {
       if (step.kind == BenchOperation::kInsert) reference[step.key] = ValueOfKey(step.key);
     }
   }
-  return CompareAll(*tree, reference);
+  return CompareAll(any, reference);
 }
 
 }  // namespace gossamer::lab

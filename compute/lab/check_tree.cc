@@ -3,6 +3,7 @@
 #include <string>
 
 #include "compute/lab/catalogue.h"
+#include "compute/lab/check.h"
 
 namespace gossamer::lab {
 namespace {
@@ -48,9 +49,10 @@ Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64
   return Ok();
 }
 
-Status CheckAlone(const TreeEntry& tree, uint32_t workers, uint64_t seed, uint64_t& checks) {
+Status CheckOneCaller(const TreeEntry& tree, uint32_t workers, uint64_t seed, uint64_t& checks) {
   return Count(tree, fmt::format("alone, workers {}, seed {}", workers, seed),
-               tree.check_alone({.workers = workers, .partitions = kPartitions}, seed), checks);
+               CheckAlone(tree.make, {.workers = workers, .partitions = kPartitions}, seed),
+               checks);
 }
 
 // Each way to prefetch: on contended keys, and in one mix.
@@ -79,21 +81,21 @@ Status CheckPrefetches(const TreeEntry& tree, uint32_t threads, uint64_t seed, u
 Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
   uint64_t checks = 0;
   if (!tree.parallel) {
-    BOOST_OUTCOME_TRYV(CheckAlone(tree, 1, seed, checks));
+    BOOST_OUTCOME_TRYV(CheckOneCaller(tree, 1, seed, checks));
   }
   for (uint32_t threads = 1; threads <= (TakesThreads(tree) ? kCheckThreads : 1); ++threads) {
     if (tree.parallel) {
-      BOOST_OUTCOME_TRYV(CheckAlone(tree, threads, seed, checks));
-      BOOST_OUTCOME_TRYV(
-          Count(tree, fmt::format("batches, workers {}, seed {}", threads, seed),
-                tree.check_batches({.workers = threads, .partitions = kPartitions}, seed), checks));
+      BOOST_OUTCOME_TRYV(CheckOneCaller(tree, threads, seed, checks));
+      BOOST_OUTCOME_TRYV(Count(
+          tree, fmt::format("batches, workers {}, seed {}", threads, seed),
+          CheckBatches(tree.make, {.workers = threads, .partitions = kPartitions}, seed), checks));
     } else {
       BOOST_OUTCOME_TRYV(Count(tree, fmt::format("contended, threads {}, seed {}", threads, seed),
-                               tree.check_contended(threads, seed), checks));
+                               CheckContended(tree.make, threads, seed), checks));
       if (threads >= 2) {
         BOOST_OUTCOME_TRYV(Count(tree,
                                  fmt::format("descending, threads {}, seed {}", threads, seed),
-                                 tree.check_descending(threads, seed), checks));
+                                 CheckDescending(tree.make, threads, seed), checks));
       }
     }
     BOOST_OUTCOME_TRYV(CheckMixes(tree, threads, seed, checks));

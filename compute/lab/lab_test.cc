@@ -23,14 +23,14 @@ class TreeTest : public ::testing::TestWithParam<TreeEntry> {};
 // Trees with workers are checked alone, with each number of these, by CheckTree below.
 TEST_P(TreeTest, AloneIsAsStdMap) {
   for (uint64_t seed = 1; !GetParam().parallel && seed <= 4; ++seed) {
-    const Status status = GetParam().check_alone({.partitions = 3}, seed);
+    const Status status = CheckAlone(GetParam().make, {.partitions = 3}, seed);
     ASSERT_TRUE(status) << "seed " << seed << ": " << status.error().message;
   }
 }
 
 TEST_P(TreeTest, ReadersFindKeysThatInsertsMove) {
   for (uint64_t seed = 1; GetParam().many_threads && seed <= 5; ++seed) {
-    const Status status = GetParam().check_descending(2, seed);
+    const Status status = CheckDescending(GetParam().make, 2, seed);
     ASSERT_TRUE(status) << "seed " << seed << ": " << status.error().message;
   }
 }
@@ -149,23 +149,23 @@ class FaultyTree {
 };
 
 TEST(CheckTest, FindsALostKey) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kLosesAKey>>({}, 1));
+  EXPECT_FALSE(CheckAlone(&MakeAnyTree<FaultyTree<Fault::kLosesAKey>>, {}, 1));
   EXPECT_FALSE(CheckMix<FaultyTree<Fault::kLosesAKey>>(
       {.mix = Mixes()[0], .threads = 2, .operations = 1'500, .seed = 1}));
 }
 
 TEST(CheckTest, FindsAValueThatWasNotReplaced) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kKeepsTheFirstValue>>({}, 1));
+  EXPECT_FALSE(CheckAlone(&MakeAnyTree<FaultyTree<Fault::kKeepsTheFirstValue>>, {}, 1));
 }
 
 TEST(CheckTest, FindsAScanWithAGap) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kScanSkips>>({}, 1));
-  EXPECT_FALSE(CheckContended<FaultyTree<Fault::kScanSkips>>(2, 1));
+  EXPECT_FALSE(CheckAlone(&MakeAnyTree<FaultyTree<Fault::kScanSkips>>, {}, 1));
+  EXPECT_FALSE(CheckContended(&MakeAnyTree<FaultyTree<Fault::kScanSkips>>, 2, 1));
 }
 
 TEST(CheckTest, FindsTheValueOfAnotherKey) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kGetRoundsUp>>({}, 1));
-  EXPECT_FALSE(CheckContended<FaultyTree<Fault::kGetRoundsUp>>(2, 1));
+  EXPECT_FALSE(CheckAlone(&MakeAnyTree<FaultyTree<Fault::kGetRoundsUp>>, {}, 1));
+  EXPECT_FALSE(CheckContended(&MakeAnyTree<FaultyTree<Fault::kGetRoundsUp>>, 2, 1));
 }
 
 // ---- steps

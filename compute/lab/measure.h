@@ -58,9 +58,13 @@ Status Load(Tree& tree, const RunOptions& options) {
   return InsertMany(tree, std::span<const Entry>(entries));
 }
 
+using StepsOf = std::function<std::span<const Step>(uint32_t caller)>;
+using Timed = std::function<void(uint32_t caller, const std::function<void()>& run)>;
+inline void Untimed(uint32_t /*caller*/, const std::function<void()>& run) { run(); }
+
 // Runs the steps of caller i, which `steps_of(i)` gives, by all callers at once. `timed(i, run)` calls
 // `run`. Errors: Corruption if the tree gave a wrong result; Unsupported if no thread can be started.
-template <LocalTree Tree, typename StepsOf, typename Timed>
+template <LocalTree Tree>
 Status RunSteps(Tree& tree, const RunOptions& options, const StepsOf& steps_of,
                 const Timed& timed) {
   const uint32_t callers = CallersOf<Tree>(options);
@@ -129,12 +133,11 @@ Result<Measurement> MeasureLoaded(Tree& tree, const RunOptions& options,
   std::vector<Clock::time_point> begins(steps.size());
   std::vector<Clock::time_point> ends(steps.size());
   BOOST_OUTCOME_TRYV(RunSteps(
-      tree, options, [&](uint32_t caller) { return std::span(steps[caller].warm_up); },
-      [](uint32_t /*caller*/, const auto& run) { run(); }));
+      tree, options, [&](uint32_t caller) { return std::span(steps[caller].warm_up); }, Untimed));
   const double processor_before = ProcessorSeconds();
   BOOST_OUTCOME_TRYV(RunSteps(
       tree, options, [&](uint32_t caller) { return std::span(steps[caller].measured); },
-      [&](uint32_t caller, const auto& run) {
+      [&](uint32_t caller, const std::function<void()>& run) {
         begins[caller] = Clock::now();
         run();
         ends[caller] = Clock::now();

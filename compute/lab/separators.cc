@@ -154,11 +154,8 @@ const TreeEntry& Separators() {
                                        .partitioned = false,
                                        .prefetches = kPrefetchNames,
                                        .measure = &MeasureSeparators,
-                                       .check_alone = nullptr,
+                                       .make = nullptr,
                                        .check_mix = nullptr,
-                                       .check_batches = nullptr,
-                                       .check_contended = nullptr,
-                                       .check_descending = nullptr,
                                        .check_hints = nullptr};
   return kEntry;
 }
