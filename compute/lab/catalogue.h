@@ -1,6 +1,7 @@
 // The trees of the lab.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -40,9 +41,13 @@ std::span<const TreeEntry> Trees();
 // "std_map", "blink, fanout 64"
 std::string FullName(const TreeEntry& tree);
 
-// All checks with 1 to 4 threads or workers, all mixes and distributions, one by one and in batches.
+inline constexpr std::array<uint32_t, 4> kCheckedThreads = {1, 2, 3, 4};
+
+// All checks with each number of `threads`, or workers (only the first if threads may not share the tree), all mixes and
+// distributions, one by one and in batches.
 // Returns: how many runs were compared. Errors: of check.h, with the run's settings.
-Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed);
+Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed,
+                           std::span<const uint32_t> threads = kCheckedThreads);
 
 // Whether a mix reads or scans, so that the distribution of keys matters. Others run as uniform.
 inline bool DependsOnDistribution(const Mix& mix) { return mix.Loaded(1) != 0; }

@@ -8,7 +8,6 @@
 namespace gossamer::lab {
 namespace {
 
-constexpr uint32_t kCheckThreads = 4;
 constexpr uint64_t kRecords = 600;
 constexpr uint64_t kOperations = 1'500;
 constexpr uint32_t kPartitions = 3;
@@ -78,12 +77,13 @@ Status CheckPrefetches(const TreeEntry& tree, uint32_t threads, uint64_t seed, u
 
 }  // namespace
 
-Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
+Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed,
+                           std::span<const uint32_t> numbers) {
   uint64_t checks = 0;
   if (!tree.parallel) {
     BOOST_OUTCOME_TRYV(CheckOneCaller(tree, 1, seed, checks));
   }
-  for (uint32_t threads = 1; threads <= (TakesThreads(tree) ? kCheckThreads : 1); ++threads) {
+  for (const uint32_t threads : numbers.first(TakesThreads(tree) ? numbers.size() : 1)) {
     if (tree.parallel) {
       BOOST_OUTCOME_TRYV(CheckOneCaller(tree, threads, seed, checks));
       BOOST_OUTCOME_TRYV(Count(
