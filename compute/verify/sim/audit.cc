@@ -40,6 +40,9 @@ Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
 void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene) {
   if (!scene.plan.network.faults.partition) return;
   for (const auto& client : clients) {
+    if (client != nullptr) client->SettleLocks();
+  }
+  for (const auto& client : clients) {
     if (client == nullptr) continue;
     const std::string name = fmt::format("at the end, client {}", client->number());
     const size_t turns = client->CountTurns();

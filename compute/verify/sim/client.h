@@ -64,7 +64,9 @@ class SimulatedClient {
   void Renew();
   // Puts each key with the plan's probability. Blocks.
   void Prefill(Random& random);
-  // Lets each session put some keys, and settles what closed ones left. Blocks.
+  // Settles the locks of which lost connections left unknown whether they are held. Blocks: nobody else is driven meanwhile.
+  void SettleLocks();
+  // Lets each session put some keys. Blocks likewise. Requires: no client has locks to settle.
   void PutByEachSession();
   // Has a coroutine of its own repair what was lost with memory servers, which sets `ended` then.
   void StartRepair(std::optional<Result<RepairReport>>& ended);
@@ -106,7 +108,6 @@ class SimulatedClient {
   Result<std::unique_ptr<OpenSession>> NewSession();
   // Blocks.
   void Put(OpenSession& session, uint32_t lane, uint32_t key);
-  void SettleLocks();
   void StartSession(uint32_t number);
   void RenewSession(uint32_t number);
   Task<void> Loop(uint32_t number, uint32_t lane, bool only_gets);

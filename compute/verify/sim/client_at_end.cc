@@ -12,19 +12,17 @@ using history::OperationKind;
 void SimulatedClient::PutByEachSession() {
   constexpr uint32_t kMostKeys = 4;
   const uint32_t keys = scene_.plan.work.keys();
-  store_->StopMerging();  // from here on one session at a time is driven
   for (uint32_t i = 0; i < plan_.sessions; ++i) {
     const uint32_t lane = scene_.recorder.AddLane(number_, i, plan_.coroutines);
     for (uint32_t j = 0; j < std::min(keys, kMostKeys); ++j) {
       Put(*sessions_[i], lane, keys / std::min(keys, kMostKeys) * j);
     }
   }
-  SettleLocks();
 }
 
-// What closed sessions left unsettled is settled while some session is polled. A store that failed to reach a memory server
-// rests before it tries again.
+// A store that failed to reach a memory server rests before it tries again: four times as long as the try took.
 void SimulatedClient::SettleLocks() {
+  store_->StopMerging();  // from here on one session at a time is driven
   constexpr std::chrono::seconds kLongest{5};
   OpenSession& session = *sessions_.front();
   const auto until = scene_.network.Now() + kLongest;
