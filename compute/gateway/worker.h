@@ -9,7 +9,8 @@
 // others ask for:
 //   - clients with little to receive or send come first. The others share kTurnBytes, also those
 //     with long answers of batches that have ended; the next turn goes on with the next of them;
-//   - a batch brings kMostTogether bytes of values, and answers that need no store do not wait for it;
+//   - a batch brings kMostTogether bytes of values, and answers that need no store do not wait
+//     for it;
 //   - long reads bring one part, and walks have one slice of time.
 //
 // Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes

@@ -1,4 +1,5 @@
-// A tree of any type, as the checks of single calls see it: they are compiled once, not for each type.
+// A tree of any type, as the checks of single calls see it: they are compiled once, not for each
+// type.
 //
 // Not for measuring: each call is virtual.
 #pragma once
@@ -17,6 +18,7 @@ namespace gossamer::lab {
 
 class AnyTree {
  public:
+  AnyTree() = default;
   AnyTree(const AnyTree&) = delete;
   AnyTree& operator=(const AnyTree&) = delete;
   virtual ~AnyTree() = default;
@@ -31,23 +33,14 @@ class AnyTree {
   // As of a ParallelTree. Requires: is_parallel().
   virtual Status Execute(std::span<Request> requests, uint32_t batch) = 0;
 
-  bool is_parallel() const { return is_parallel_; }
-  bool scans_from_present_keys() const { return scans_from_present_keys_; }
-
- protected:
-  AnyTree(bool is_parallel, bool scans_from_present_keys)
-      : is_parallel_(is_parallel), scans_from_present_keys_(scans_from_present_keys) {}
-
- private:
-  const bool is_parallel_;
-  const bool scans_from_present_keys_;
+  virtual bool is_parallel() const = 0;
+  virtual bool scans_from_present_keys() const = 0;
 };
 
 template <LocalTree Tree>
 class AnyTreeOf final : public AnyTree {
  public:
-  explicit AnyTreeOf(const TreeSettings& settings)
-      : AnyTree(ParallelTree<Tree>, kScansFromPresentKeys<Tree>), tree_(MakeTree<Tree>(settings)) {}
+  explicit AnyTreeOf(const TreeSettings& settings) : tree_(MakeTree<Tree>(settings)) {}
 
   void Insert(Key key, Value value) override { tree_->Insert(key, value); }
   std::optional<Value> Get(Key key) const override { return std::as_const(*tree_).Get(key); }
@@ -67,6 +60,8 @@ class AnyTreeOf final : public AnyTree {
       return MakeError(Code::kUnsupported, "the tree has no workers");
     }
   }
+  bool is_parallel() const override { return ParallelTree<Tree>; }
+  bool scans_from_present_keys() const override { return kScansFromPresentKeys<Tree>; }
 
   Tree& tree() { return *tree_; }
 

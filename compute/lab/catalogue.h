@@ -43,11 +43,11 @@ std::string FullName(const TreeEntry& tree);
 
 inline constexpr std::array<uint32_t, 4> kCheckedThreads = {1, 2, 3, 4};
 
-// All checks with each number of `threads`, or workers (only the first if threads may not share the tree), all mixes and
-// distributions, one by one and in batches.
+// All checks with each of these `numbers` of threads or workers (only the first, if threads may not
+// share the tree), all mixes and distributions, one by one and in batches.
 // Returns: how many runs were compared. Errors: of check.h, with the run's settings.
 Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed,
-                           std::span<const uint32_t> threads = kCheckedThreads);
+                           std::span<const uint32_t> numbers = kCheckedThreads);
 
 // Whether a mix reads or scans, so that the distribution of keys matters. Others run as uniform.
 inline bool DependsOnDistribution(const Mix& mix) { return mix.Loaded(1) != 0; }

@@ -9,7 +9,7 @@ namespace gossamer::lab {
 namespace {
 
 // What a scan of the reference gives.
-inline std::vector<Entry> ScanReference(const Reference& reference, Key from, size_t limit) {
+std::vector<Entry> ScanReference(const Reference& reference, Key from, size_t limit) {
   std::vector<Entry> entries;
   for (auto it = reference.lower_bound(from); it != reference.end() && entries.size() < limit; ++it)
     entries.push_back({it->first, it->second});
@@ -101,8 +101,8 @@ Status CheckAlone(TreeMaker make, const TreeSettings& settings, uint64_t seed) {
   return CompareAll(*tree, reference);
 }
 
-// In one call, a key is either read or inserted, some keys more than once: the order of requests then
-// determines every result. Every other call keeps to a few keys, so that batches share nodes.
+// In one call, a key is either read or inserted, some keys more than once: the order of requests
+// then determines every result. Every other call keeps to a few keys, so that batches share nodes.
 Status CheckBatches(TreeMaker make, const TreeSettings& settings, uint64_t seed) {
   constexpr int kCalls = 20;
   constexpr uint64_t kKeys = 4'000;
@@ -142,8 +142,8 @@ Status CheckContended(TreeMaker make, uint32_t threads, uint64_t seed) {
       .Run(threads, seed, std::nullopt);
 }
 
-// Each insert is of a new smallest key, so that all entries of the leftmost leaf move. The others read
-// only keys of which they know that they were inserted.
+// Each insert is of a new smallest key, so that all entries of the leftmost leaf move. The others
+// read only keys of which they know that they were inserted.
 Status CheckDescending(TreeMaker make, uint32_t threads, uint64_t seed) {
   constexpr Key kLargest = 10'000;
   constexpr Key kWindow = 64;

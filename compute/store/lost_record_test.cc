@@ -73,8 +73,12 @@ TEST_F(LostRecordTest, AServerThatCannotBeLearntIsUnreachable) {
   ASSERT_TRUE(unreachable);
   Overwrite(std::nullopt);
   AwaitRecordOf(2);
-  // The store repeats the last refusal for a while (RestAfterTry), which is longer if the machine is busy.
-  while (!session->Get(*unreachable)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // The store repeats the last refusal for a while, which is longer if the machine is busy
+  // (RestAfterTry).
+  for (auto got = session->Get(*unreachable); !got; got = session->Get(*unreachable)) {
+    ASSERT_EQ(got.error().code, Code::kNodeUnreachable) << got.error().ToString();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   for (uint64_t i = 0; i < kStored; ++i) {
     const auto got = session->Get(NumberKey(i));
     ASSERT_TRUE(got) << got.error().ToString();

@@ -121,6 +121,8 @@ TEST(LeafPacker, KnowsTheHintOfLongKeys) {
     });
     ASSERT_EQ(packer.Encode(image, leaf, content), HintOf(*view, geometry));
   }
+  EXPECT_GT(with_room, 500u);
+  EXPECT_GT(overflowed, 100u);
 }
 
 // The leaf ends before the first entry that EncodeLeaf refuses, with the longest fence so far and the shortest prefix. It may

@@ -64,9 +64,9 @@ class SimulatedClient {
   void Renew();
   // Puts each key with the plan's probability. Blocks.
   void Prefill(Random& random);
-  // Settles the locks of which lost connections left unknown whether they are held. Blocks: nobody else is driven meanwhile.
+  // Settles its store's orphaned locks. Blocks: nobody else is driven meanwhile.
   void SettleLocks();
-  // Lets each session put some keys. Blocks likewise. Requires: no client has locks to settle.
+  // Lets each session put some keys. Blocks likewise. Requires: no client has orphaned locks.
   void PutByEachSession();
   // Has a coroutine of its own repair what was lost with memory servers, which sets `ended` then.
   void StartRepair(std::optional<Result<RepairReport>>& ended);
