@@ -46,8 +46,9 @@ constexpr std::span<const uint32_t> kThreads =
 TEST_P(TreeTest, WorkloadsLeaveWhatTheyInserted) {
   const Result<uint64_t> checks = CheckTree(GetParam(), 7, kThreads);
   ASSERT_TRUE(checks) << checks.error().message;
-  // For each number of threads, 7 mixes and distributions by 2 batches, and contended; for 2 threads
-  // and more, descending; alone; for each number of threads and way to prefetch, hints and a mix.
+  // For each number of threads, 7 mixes and distributions by 2 batches, and contended; for 2
+  // threads and more, descending; alone; for each number of threads and way to prefetch, hints and
+  // a mix.
   // A parallel tree: alone and batches for each number of workers.
   constexpr uint64_t kMixes = 7 * 2;
   const uint64_t numbers = kThreads.size();
