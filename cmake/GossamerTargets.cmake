@@ -198,6 +198,7 @@ function(gossamer_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   gossamer_unite(sources ${name} ${ARG_SOURCES})
   add_executable(${name} ${sources})
+  gossamer_use_precompiled(${name} gossamer_precompiled -fPIC)  # PIC, as it is a library's
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options)
 endfunction()
 
