@@ -75,8 +75,9 @@ void SplitCostTest::InsertAndExpectSplits(Session& session, size_t count,
     // The sibling is read after the parent's CAS; between queue pairs only a round trip gives that
     // order. It is not read if the CAS came before the sibling could be known (rule W4).
     const bool reads_sibling = !sibling_elsewhere || one_by_one;
-    // And its lock word: whether it is being merged.
-    const uint64_t fetch_adds = parent_elsewhere && reads_sibling ? 1 : 0;
+    // And its lock word, which says whether it is being merged. Not if the parent's lock was asked
+    // for along with the commit.
+    const uint64_t fetch_adds = reads_sibling && (parent_elsewhere || one_by_one) ? 1 : 0;
     if (parent_elsewhere && reads_sibling) ++round_trips;
     const uint64_t units = cost.reads - (reads_sibling ? 3 : 2);
     if (units != 0) {
