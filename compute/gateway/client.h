@@ -116,6 +116,7 @@ class Client {
   bool is_busy = false;            // requests are in flight
   bool has_next = false;           // the next request is here, and waits for those in flight
   bool has_long_reads = false;     // which come first; nothing is received meanwhile
+  bool has_short_answers = false;  // so were the last ones
   bool is_queued = false;          // is in the worker's list of those to look at
   bool is_queued_to_send = false;  // likewise, and it had much to send then
   bool is_hungry = false;          // likewise, of those to look at when there is memory

@@ -91,4 +91,26 @@ class ClientQueues {
   bool has_served_much_ = false;
 };
 
+// The clients of a worker with long reads that may go on. Those with short answers take turns with
+// the others: a short read that was left out beside long ones does not wait for all of them.
+class ReadyClients {
+ public:
+  bool empty() const { return short_.empty() && long_.empty(); }
+  void Add(Client& client) { (client.has_short_answers ? short_ : long_).push_back(&client); }
+  // Requires: not empty.
+  Client& Take() {
+    is_short_next_ = !short_.empty() && (is_short_next_ || long_.empty());
+    std::deque<Client*>& from = is_short_next_ ? short_ : long_;
+    is_short_next_ = !is_short_next_;
+    Client& client = *from.front();
+    from.pop_front();
+    return client;
+  }
+
+ private:
+  std::deque<Client*> short_;
+  std::deque<Client*> long_;
+  bool is_short_next_ = true;
+};
+
 }  // namespace gossamer::gateway

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -97,6 +98,45 @@ TEST_F(GatewayTest, AShortRequestWaitsForFewBytesOfOthers) {
   RecordProperty("most_bytes", std::to_string(most));
   // Of each turn kTurnBytes, and what comes last, and a part of a long read.
   EXPECT_LT(most, uint64_t{9} << 20) << "the answers have 300 MiB";
+}
+
+// Others' long answers keep the memory for answers full, and each of them asks anew at once.
+TEST_F(GatewayTest, AShortReadIsNotStarvedByLongOnes) {
+  GatewayOptions options;
+  options.client_memory_bytes = uint64_t{48} << 20;
+  options.patience = std::chrono::minutes(10);
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  constexpr uint64_t kClients = 100;
+  constexpr int kReads = 20;
+  const std::string value(size_t{1} << 20, 'v');
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  client.Expect(Request({"SET", "short", std::string(100, 's')}), "+OK\r\n");
+  std::vector<Connection> others;
+  for (uint64_t i = 0; i < kClients; ++i) others.push_back(Connect());
+  std::atomic<uint64_t> answers = 0;  // to the others
+  std::atomic<bool> is_done = false;
+  std::vector<std::thread> readers;
+  for (Connection& other : others) {
+    readers.emplace_back([&] {
+      while (!is_done && answers < 40 * kClients) {
+        other.Send(Request({"GET", "k"}));
+        EXPECT_EQ(other.ReceiveBulk().size(), value.size());
+        ++answers;
+      }
+    });
+  }
+  uint64_t most = 0;
+  for (int i = 0; i < kReads; ++i) {
+    const uint64_t before = answers;
+    client.Expect(Request({"GET", "short"}), Bulk(std::string(100, 's')));
+    most = std::max<uint64_t>(most, answers - before);
+  }
+  is_done = true;
+  for (std::thread& reader : readers) reader.join();
+  RecordProperty("most_answers", std::to_string(most));
+  // One after the other, half of them from batches that came later.
+  EXPECT_LE(most, 3 * kClients);
 }
 
 // What came before a request that ends the connection is done, also if it takes many parts.

@@ -112,11 +112,12 @@ void Worker::Stop() {
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
     if (has_next_store_.load(std::memory_order_acquire)) SwitchStore();
+    const bool has_reads = !ready_.empty() || !batch_->empty();
     const bool waits_for_memory =
-        ready_.empty() || shared_.memory.is_full(ClientMemory::Use::kAnswers);
+        !has_reads || shared_.memory.is_full(ClientMemory::Use::kAnswers);
     const bool is_idle = in_flight() == turns_.resting() && queues_.empty() && waits_for_memory &&
                          session_->Poll() == 0;
-    const bool is_waiting = queues_.are_hungry() || !ready_.empty() || turns_.resting() != 0;
+    const bool is_waiting = queues_.are_hungry() || has_reads || turns_.resting() != 0;
     HandleEvents(!is_idle ? 0 : is_waiting ? kHungryMs : kIdleMs);
     acceptor_.Resume(epoll_);
     now_ = Clock::now();
@@ -127,7 +128,7 @@ void Worker::Run() {
     while (Client* const client = queues_.Next(TurnHasRoom())) {
       if (!client->is_busy) Collect(*client);
     }
-    StartBatch();
+    StartBatch(false);
     LookAtMemory();
     StartPart(is_due);
     PollInFlight();

@@ -24,7 +24,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -125,20 +124,21 @@ class Worker {
   void Collect(Client& client);
   // Returns false if the client's later requests must wait.
   bool CollectOne(Client& client, const std::vector<std::string_view>& arguments);
-  void StartBatch();
+  // `is_last`: nothing is sent before it ends, so that it does not wait for memory.
+  void StartBatch(bool is_last);
   // Begins with the long reads of `batch`. Returns a batch of the other requests.
   std::unique_ptr<Batch> SplitBatch(Batch& batch);
   // Goes on with the long reads of a client that is not in a part, when it has taken its answers.
   void GoOn(Client& client);
   // Does the next part of long reads, of the client that has waited for the longest time: if no
-  // answers wait for a later turn, or if the part `is_due`.
+  // answers wait for a later turn, or if the part `is_due`, or if batches wait for it.
   void StartPart(bool is_due);
   Task<void> RunPart(Client& client);
   // Sends the answers of `client`. Returns false if the connection is lost.
   bool Send(Client& client);
   // While memory is short (ClientMemory), parts of long reads are small, a client with more than kMostUnsentWhenShort of answers is
   // not read, and a client is disconnected that holds memory and has neither sent nor taken anything for options.patience. Once it
-  // is full, new long reads wait. Then, or while requests or walks wait for memory, a tenth of that time is enough, and of the
+  // is full, reads wait. Then, or while requests or walks wait for memory, a tenth of that time is enough, and of the
   // clients that have been behind for all of it, the one with the most is disconnected now and then.
   void LookAtMemory();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
@@ -183,11 +183,12 @@ class Worker {
   std::vector<std::unique_ptr<Batch>> idle_batches_;
   std::vector<Client*> done_;  // clients whose walk has ended
   std::unordered_map<const Client*, LongReads> long_reads_;
-  std::deque<Client*> ready_;   // for the next part of their long reads
+  ReadyClients ready_;          // for the next part of their long reads
   Values part_values_;          // of the part in flight
   size_t reading_batches_ = 0;  // of those in flight
   size_t writing_ = 0;          // bytes that they write
   size_t range_walks_ = 0;      // walks in flight that read values
+  bool part_is_next_ = false;   // memory was full: before any batch that reads
   bool is_in_part_ = false;
   bool is_short_ = false;  // of memory
   size_t most_unsent_ = kMostUnsent;

@@ -27,13 +27,17 @@ constexpr size_t kPartBytes = size_t{1} << 20;
 
 }  // namespace
 
-void Worker::StartBatch() {
+void Worker::StartBatch(bool is_last) {
   for (Client* const client : batch_->AnswerAtOnce()) {
     client->allowance = std::min(kMostRequests, 2 * client->allowance);
     Release(*client);
   }
-  // Meanwhile it takes more requests.
-  const bool must_wait = batch_->reads() && reading_batches_ == kMostReadingBatches;
+  // Meanwhile it takes more requests. While memory is full, long reads wait. They would for ever if
+  // later reads kept it so: the next part comes first then.
+  const bool is_full = !is_last && shared_.memory.is_full(ClientMemory::Use::kAnswers);
+  part_is_next_ = !is_last && (part_is_next_ || (is_full && !ready_.empty()));
+  const bool are_too_many = reading_batches_ == kMostReadingBatches;
+  const bool must_wait = batch_->reads() && (are_too_many || is_full || part_is_next_);
   if (batch_->empty() || must_wait) return;
   std::unique_ptr<Batch> batch = std::move(batch_);
   if (idle_batches_.empty()) {
@@ -71,6 +75,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   Record(*batch, Clock::now() - begin, *metrics_, shared_.slow_log);
   --batches_;
   for (Client* client : batch->clients()) {
+    client->has_short_answers = client->unsent() <= ClientQueues::kLittle;
     // Where answers are long, few of them are enough to keep the client busy.
     client->allowance = client->unsent() > kMostUnsent
                             ? std::max<size_t>(1, client->allowance / 8)
@@ -122,15 +127,17 @@ void Worker::GoOn(Client& client) {
   // Those that wait for the next part would hold the memory that they wait for.
   client.GiveBackAnswers();
   client.is_busy = true;
-  ready_.push_back(&client);
+  ready_.Add(client);
 }
 
 void Worker::StartPart(bool is_due) {
+  if (ready_.empty()) part_is_next_ = false;
   // What has been read is sent first, or it would pile up. But long reads go on all the same.
-  if (ready_.empty() || is_in_part_ || (queues_.has_answers() && !is_due)) return;
+  const bool may_start = part_is_next_ || is_due || !queues_.has_answers();
+  if (ready_.empty() || is_in_part_ || !may_start) return;
   if (shared_.memory.is_full(ClientMemory::Use::kAnswers)) return;
-  Client& client = *ready_.front();
-  ready_.pop_front();
+  part_is_next_ = false;
+  Client& client = ready_.Take();
   if (client.is_lost()) {
     client.is_busy = false;
     client.is_closing = true;
@@ -145,6 +152,7 @@ Task<void> Worker::RunPart(Client& client) {
   const bool has_ended = co_await reads.RunPart(
       *session_, is_short_ ? kMostUnsentWhenShort : kPartBytes, part_values_);
   is_in_part_ = false;
+  client.has_short_answers = has_ended && client.unsent() <= ClientQueues::kLittle;
   if (!has_ended) co_return GoOn(client);
   if (reads.is_broken()) client.is_closing = true;
   Record(reads.batch(), reads.spent(), *metrics_, shared_.slow_log);

@@ -65,7 +65,7 @@ void Worker::SwitchStore() {
   }
   turns_.EndAll(kSwitching);
   while (in_flight() != 0 || !batch_->empty()) {
-    StartBatch();
+    StartBatch(true);
     PollInFlight();
   }
   turns_.LetGoOn();
@@ -95,7 +95,7 @@ void Worker::End() {
   const Clock::time_point end_of_walks = Clock::now() + kStopPatience;
   const auto has_long_reads = [&] { return !long_reads_.empty() && Clock::now() < end_of_walks; };
   while (in_flight() != 0 || !batch_->empty() || has_long_reads()) {
-    StartBatch();
+    StartBatch(true);
     StartPart(true);
     PollInFlight();
     HandleEvents(0);
