@@ -113,8 +113,7 @@ void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
     if (has_next_store_.load(std::memory_order_acquire)) SwitchStore();
     const bool has_reads = !ready_.empty() || !batch_->empty();
-    const bool waits_for_memory =
-        !has_reads || shared_.memory.is_full(ClientMemory::Use::kAnswers);
+    const bool waits_for_memory = !has_reads || shared_.memory.is_full(ClientMemory::Use::kAnswers);
     const bool is_idle = in_flight() == turns_.resting() && queues_.empty() && waits_for_memory &&
                          session_->Poll() == 0;
     const bool is_waiting = queues_.are_hungry() || has_reads || turns_.resting() != 0;
