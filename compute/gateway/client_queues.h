@@ -99,9 +99,9 @@ class ReadyClients {
   void Add(Client& client) { (client.has_short_answers ? short_ : long_).push_back(&client); }
   // Requires: not empty.
   Client& Take() {
-    is_short_next_ = !short_.empty() && (is_short_next_ || long_.empty());
-    std::deque<Client*>& from = is_short_next_ ? short_ : long_;
-    is_short_next_ = !is_short_next_;
+    const bool is_short = !short_.empty() && (is_short_next_ || long_.empty());
+    is_short_next_ = !is_short;
+    std::deque<Client*>& from = is_short ? short_ : long_;
     Client& client = *from.front();
     from.pop_front();
     return client;

@@ -124,7 +124,7 @@ class Worker {
   void Collect(Client& client);
   // Returns false if the client's later requests must wait.
   bool CollectOne(Client& client, const std::vector<std::string_view>& arguments);
-  // `is_last`: nothing is sent before it ends, so that it does not wait for memory.
+  // `is_last`: the worker stops, or changes its store, and does not wait for memory.
   void StartBatch(bool is_last);
   // Begins with the long reads of `batch`. Returns a batch of the other requests.
   std::unique_ptr<Batch> SplitBatch(Batch& batch);
@@ -138,8 +138,9 @@ class Worker {
   bool Send(Client& client);
   // While memory is short (ClientMemory), parts of long reads are small, a client with more than kMostUnsentWhenShort of answers is
   // not read, and a client is disconnected that holds memory and has neither sent nor taken anything for options.patience. Once it
-  // is full, reads wait. Then, or while requests or walks wait for memory, a tenth of that time is enough, and of the
-  // clients that have been behind for all of it, the one with the most is disconnected now and then.
+  // is full, reads wait. Then, or while requests or walks wait for memory, a tenth of that time is
+  // enough, and of the clients that have been behind for all of it, the one with the most is
+  // disconnected now and then.
   void LookAtMemory();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,

@@ -131,7 +131,6 @@ void Worker::GoOn(Client& client) {
 }
 
 void Worker::StartPart(bool is_due) {
-  if (ready_.empty()) part_is_next_ = false;
   // What has been read is sent first, or it would pile up. But long reads go on all the same.
   const bool may_start = part_is_next_ || is_due || !queues_.has_answers();
   if (ready_.empty() || is_in_part_ || !may_start) return;
