@@ -3,6 +3,7 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "common/text/human.h"
 #include "compute/bench/plan.h"
 #include "compute/bench/report.h"
+#include "compute/research/sherman/store.h"
 
 DEFINE_string(workload, "c", "what to do: a, b, c, d, e or f, the core workloads of YCSB, or u");
 DEFINE_string(phase, "both", "load (put the records), run (the workload on them) or both");
@@ -49,6 +51,9 @@ DEFINE_bool(warm_up, true, "scan the store once before the run phase, so that th
 DEFINE_string(local, "",
               "benchmark a store in this process instead of a running one: --local chooses its "
               "size, --local=4GiB sets it");
+DEFINE_string(design, "gossamer",
+              "--local: what is measured, gossamer or a design of Sherman's evaluation (SIGMOD "
+              "2022): naive, combined, on_chip, hierarchical or sherman");
 DEFINE_string(redis, "",
               "benchmark a server of the Redis protocol instead of a store: unix:PATH or "
               "ADDRESS:PORT");
@@ -125,6 +130,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .json = FLAGS_json,
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,
+          .design = FLAGS_design,
           .redis = FLAGS_redis,
           .redis_user = FLAGS_redis_user,
           .redis_user_is_given = is_given("redis_user"),
@@ -162,6 +168,12 @@ std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
   return words;
 }
 
+// Flags of the product's client.
+constexpr std::array<std::string_view, 7> kOfProduct = {
+    "combine_commands", "on_chip_locks",      "hierarchical_locks",
+    "max_handovers",    "two_level_versions", "traversal_batch",
+    "prefetch"};
+
 // Returns why a flag makes no sense with the chosen store, or "".
 std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan) {
   for (const std::string& name : given) {
@@ -172,6 +184,10 @@ std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan)
     }
     if (plan.local && is_of_store) {
       return "--local opens a store of its own: leave out --" + name;
+    }
+    const bool is_of_product = std::ranges::find(kOfProduct, name) != kOfProduct.end();
+    if (plan.research && is_of_product) {
+      return "--" + name + " is of --design=gossamer: leave it out";
     }
   }
   return {};
@@ -195,7 +211,10 @@ nlohmann::ordered_json ConfigJson(const Plan& plan) {
 
 std::string Describe(const Plan& plan, const BenchReport& report) {
   if (report.server) return report.server->software + " at " + plan.redis->address;
-  if (plan.local) return "store of " + HumanBytes(plan.local->memory_bytes) + " in this process";
+  if (plan.local) {
+    const std::string design = plan.research ? ", design " + FLAGS_design : "";
+    return "store of " + HumanBytes(plan.local->memory_bytes) + " in this process" + design;
+  }
   std::string text = "store " + plan.open.store + " by " + plan.open.fabric;
   if (!plan.open.bootstrap.empty()) text += ", found by " + plan.open.bootstrap;
   return text;
@@ -203,6 +222,12 @@ std::string Describe(const Plan& plan, const BenchReport& report) {
 
 // Opens what the plan measures. `report` is told of a server.
 Result<std::unique_ptr<Store>> OpenStore(const Plan& plan, BenchReport& report) {
+  if (plan.research) {
+    BOOST_OUTCOME_TRY(store,
+                      sherman::ShermanStore::OpenLocal(plan.local->memory_bytes, *plan.research,
+                                                       plan.local->cache_bytes));
+    return std::unique_ptr<Store>(std::move(store));
+  }
   if (!plan.redis) return plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);
   const auto scans = static_cast<size_t>(BenchOperation::kScan);
   const bool needs_scans = plan.run && plan.runner.workload.percent[scans] != 0;

@@ -133,6 +133,8 @@ void FitLocal(const Plan& plan, bool sized, LocalOptions& local) {
     key_bytes += static_cast<uint32_t>(list->bytes() / list->size()) + 2;
   }
   local.memory_bytes = MemoryFor(runner.records + MostInserts(plan), key_bytes, runner.value_bytes);
+  // Each thread has a chunk of its own for new nodes.
+  if (plan.research) local.memory_bytes += sherman::kChunkBytes * runner.threads;
 }
 
 // Keys of numbers, all of one length.
@@ -317,6 +319,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   }
   BOOST_OUTCOME_TRYV(PlanKeys(flags, plan));
   BOOST_OUTCOME_TRYV(PlanRedis(flags, plan));
+  BOOST_OUTCOME_TRYV(PlanDesign(flags, plan));
   const Result<uint64_t> cache_bytes = ParseSizeFlag("cache_bytes", flags.cache_bytes);
   if (!cache_bytes) return cache_bytes.error();
   BOOST_OUTCOME_TRY(traversal, ParseTraversal(flags));

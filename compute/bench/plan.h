@@ -7,6 +7,7 @@
 
 #include "compute/bench/redis/redis_store.h"
 #include "compute/bench/runner.h"
+#include "compute/research/sherman/design.h"
 #include "gossamer/store.h"
 
 namespace gossamer::bench {
@@ -35,6 +36,7 @@ struct FlagValues {
   std::string json;  // empty: none; "-": stdout
   bool warm_up = true;
   std::string local;  // empty: a running store; otherwise "auto" or a size
+  std::string design = "gossamer";
 
   std::string redis;  // empty: no server of the Redis protocol; otherwise its address
   std::string redis_user = "default";
@@ -66,12 +68,19 @@ struct Plan {
   bool warm_up = false;
   bool may_meet_others_keys = false;  // the store was named by flags, or belongs to the bench
   std::optional<LocalOptions> local;  // if unset, use `open`
+  // If set, `local` gives memory and cache to this design of Sherman's evaluation.
+  std::optional<sherman::Design> research;
   OpenOptions open;
   std::optional<RedisOptions> redis;  // if set, in place of a store
 };
 
 // Errors: InvalidArgument; the message names the flag and says what is allowed.
 Result<Plan> MakePlan(const FlagValues& flags);
+
+// The part of MakePlan for --design: sets `research`, unless the product is measured.
+// Requires: the runner's options are planned.
+// Errors: InvalidArgument: there is no such design, or it cannot do what the plan asks for.
+Status PlanDesign(const FlagValues& flags, Plan& plan);
 
 // Completes a plan with the keys that its `key_list` asked for.
 // Errors: InvalidArgument: there are too few of them for --records or for what the workload inserts.

@@ -21,6 +21,35 @@ bool Writes(const Plan& plan) {
 
 }  // namespace
 
+Status PlanDesign(const FlagValues& flags, Plan& plan) {
+  if (flags.design == "gossamer") return Ok();
+  const std::string what = "--design=" + flags.design;
+  const auto wrong = [&what](const std::string& sentence) {
+    return MakeError(Code::kInvalidArgument, what + sentence);
+  };
+  plan.research = sherman::FindDesign(flags.design);
+  if (!plan.research) {
+    return wrong(
+        " is not one of naive, combined, on_chip, hierarchical, sherman (Sherman's evaluation), "
+        "gossamer");
+  }
+  const RunnerOptions& runner = plan.runner;
+  if (flags.local.empty()) return wrong(" is a store in this process: give --local");
+  const bool has_numbers = flags.keys.empty() && runner.keys.form == KeyForm::kNumbers;
+  if (!has_numbers || runner.keys.key_bytes != sherman::kKeyBytes ||
+      runner.value_bytes != sherman::kValueBytes) {
+    return wrong(
+        fmt::format(" has keys of {} bytes and values of {} bytes only: leave out --key_bytes, "
+                    "--key_form, --key_prefix, --keys and --value_bytes",
+                    sherman::kKeyBytes, sherman::kValueBytes));
+  }
+  if (runner.batch > 1) return wrong(" does one operation after the other: leave out --batch");
+  if (plan.load && runner.load_order == LoadOrder::kSorted) {
+    return wrong(" has no LoadSorted: choose another --load_order than sorted");
+  }
+  return Ok();
+}
+
 Status CheckMayWrite(Store& store, const Plan& plan) {
   if (plan.may_meet_others_keys || !Writes(plan)) return Ok();
   const Result<std::unique_ptr<Session>> session = store.NewSession();

@@ -189,6 +189,46 @@ TEST(PlanTest, TheSizeOfALocalStoreMayBeGiven) {
   EXPECT_EQ(MakePlan(flags).value().local->memory_bytes, uint64_t{4} << 30);
 }
 
+TEST(PlanTest, ADesignOfShermansEvaluationIsALocalStore) {
+  FlagValues flags;
+  flags.local = "auto";
+  EXPECT_FALSE(MakePlan(flags).value().research);
+  const uint64_t of_product = MakePlan(flags).value().local->memory_bytes;
+  flags.threads = 16;
+  for (const sherman::NamedDesign& one : sherman::kLadder) {
+    flags.design = one.name;
+    const Plan plan = MakePlan(flags).value();
+    EXPECT_EQ(*plan.research, one.design) << one.name;
+    EXPECT_EQ(plan.local->memory_bytes, of_product + 16 * sherman::kChunkBytes);
+  }
+}
+
+TEST(PlanTest, WhatADesignCannotDoIsASentence) {
+  struct Case {
+    std::function<void(FlagValues&)> change;
+    const char* sentence;
+  };
+  const char* const sizes =
+      "--design=on_chip has keys of 8 bytes and values of 8 bytes only: leave out --key_bytes, ";
+  for (const Case& one : {Case{[](FlagValues& f) { f.key_bytes = 7; }, sizes},
+                          Case{[](FlagValues& f) { f.key_bytes = 16; }, sizes},
+                          Case{[](FlagValues& f) { f.keys = "words"; }, sizes},
+                          Case{[](FlagValues& f) { f.value_bytes = 9; }, sizes},
+                          Case{[](FlagValues& f) { f.batch = 2; },
+                               "--design=on_chip does one operation after the other: leave out"},
+                          Case{[](FlagValues& f) { f.load_order = "sorted"; },
+                               "--design=on_chip has no LoadSorted"}}) {
+    FlagValues flags;
+    flags.local = "auto";
+    flags.design = "on_chip";
+    one.change(flags);
+    const Result<Plan> plan = MakePlan(flags);
+    ASSERT_FALSE(plan) << one.sentence;
+    EXPECT_EQ(plan.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(plan.error().message, testing::HasSubstr(one.sentence));
+  }
+}
+
 TEST(PlanTest, WrongFlagsAreASentence) {
   struct Case {
     std::function<void(FlagValues&)> change;
@@ -249,6 +289,10 @@ TEST(PlanTest, WrongFlagsAreASentence) {
        "--load_order=runs with --batch=1 is random order"},
       {[](FlagValues& f) { f.load_order = "file"; }, "--load_order=file is that of --keys=FILE"},
       {[](FlagValues& f) { f.local = "much"; }, "--local: "},
+      {[](FlagValues& f) { f.design = "fast"; },
+       "--design=fast is not one of naive, combined, on_chip, hierarchical, sherman (Sherman's"},
+      {[](FlagValues& f) { f.design = "naive"; },
+       "--design=naive is a store in this process: give --local"},
       {[](FlagValues& f) { f.cache_bytes = "x"; }, "--cache_bytes: "},
       {[](FlagValues& f) { f.traversal_batch = "0"; }, "--traversal_batch=0: give a number from 1"},
       {[](FlagValues& f) { f.traversal_batch = "65"; }, "--traversal_batch=65: "},

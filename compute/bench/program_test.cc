@@ -75,6 +75,10 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--local=100TiB"}, "--local=100TiB: give 264KiB at least, and 8TiB at most"},
       {{"--local", "--phase=run"}, "--local opens a store of its own, which is empty"},
       {{"--local", "--store=other"}, "leave out --store"},
+      {{"--local", "--design=fast"}, "--design=fast is not one of naive, combined, on_chip, "},
+      {{"--design=sherman"}, "--design=sherman is a store in this process: give --local"},
+      {{"--local", "--design=sherman", "--batch=8"}, "leave out --batch"},
+      {{"--local", "--design=naive", "--max_handovers=1"}, "--max_handovers is of --design=goss"},
       {{"run"}, "takes flags only; 'run' is none"},
   };
   for (const Case& wrong : cases) {
@@ -129,6 +133,44 @@ TEST_P(WorkloadOnStoreTest, DoesAllItsOperations) {
   // All operations are counted; a read-modify-write is two on the wire.
   const uint64_t whole = GetParam() == "f" ? measured("read_modify_write") : 0;
   EXPECT_EQ(Total(wire, "operations"), 100'000 + whole);
+}
+
+// One client with one operation in flight, so that nothing is handed over.
+TEST(BenchProgramTest, DesignsOfShermansEvaluationCostWhatTheirTechniquesLeave) {
+  struct Case {
+    const char* design;
+    uint64_t round_trips;
+    uint64_t bytes_written;
+  };
+  constexpr uint64_t kLeaf = 1024;
+  constexpr uint64_t kLock = 1;
+  constexpr uint64_t kEntry = 18;
+  for (const Case& one : {Case{"naive", 4, kLeaf + kLock}, Case{"combined", 3, kLeaf + kLock},
+                          Case{"on_chip", 3, kLeaf + kLock}, Case{"hierarchical", 3, kLeaf + kLock},
+                          Case{"sherman", 3, kEntry + kLock}}) {
+    SCOPED_TRACE(one.design);
+    const Json json = Measure({"--records=20000", "--operations=20000", "--workload=a",
+                               "--coroutines=1", "--design=" + std::string(one.design)});
+    EXPECT_EQ(json.at("config").at("design"), one.design);
+    EXPECT_EQ(json.at("run").at("operations"), 20'000);
+    const Json& update = json.at("wire").at("update");
+    const auto updates = update.at("operations").get<uint64_t>();
+    EXPECT_EQ(update.at("round_trips"), one.round_trips * updates);
+    EXPECT_EQ(update.at("bytes_read"), kLeaf * updates);
+    EXPECT_EQ(update.at("bytes_written"), one.bytes_written * updates);
+    const Json& read = json.at("wire").at("read");
+    EXPECT_EQ(read.at("round_trips"), read.at("operations"));
+  }
+}
+
+TEST(BenchProgramTest, ADesignRunsEveryWorkload) {
+  for (const char* workload : {"b", "c", "d", "e", "f", "u"}) {
+    SCOPED_TRACE(workload);
+    const Json json = Measure({"--records=20000", "--operations=20000", "--threads=2",
+                               "--design=sherman", "--workload=" + std::string(workload)});
+    EXPECT_EQ(json.at("load").at("operations"), 20'000);
+    EXPECT_EQ(json.at("run").at("operations"), 20'000);
+  }
 }
 
 // The design's claim: a get costs one READ of one group, except for the few keys in overflow

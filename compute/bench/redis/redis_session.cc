@@ -11,10 +11,6 @@
 namespace gossamer::bench {
 namespace {
 
-Error NotOfRedis() {
-  return MakeError(Code::kUnsupported, "the bench does not do that by the Redis protocol");
-}
-
 // What the first word of an error of gossamer-compute says. Redis has OOM, too.
 Code CodeOf(std::string_view line) {
   const std::string_view word = line.substr(0, line.find(' '));
@@ -308,57 +304,6 @@ size_t RedisSession::Poll() {
 
 void RedisSession::WaitAll() {
   while (running_ != 0) Round(-1);
-}
-
-// ---- what the bench does not use
-
-Status RedisSession::Insert(std::string_view, std::string_view) { return NotOfRedis(); }
-Status RedisSession::Update(std::string_view, std::string_view) { return NotOfRedis(); }
-Status RedisSession::Modify(std::string_view, ValueModifier&) { return NotOfRedis(); }
-Status RedisSession::Delete(std::string_view) { return NotOfRedis(); }
-std::vector<Result<std::string>> RedisSession::MultiGet(std::span<const std::string_view> keys) {
-  return {keys.size(), NotOfRedis()};
-}
-std::vector<Status> RedisSession::MultiPut(std::span<const KeyValue> pairs) {
-  return {pairs.size(), NotOfRedis()};
-}
-std::vector<Status> RedisSession::MultiDelete(std::span<const std::string_view> keys) {
-  return {keys.size(), NotOfRedis()};
-}
-void RedisSession::MultiDelete(std::span<const std::string_view>, std::span<Status> results) {
-  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
-}
-void RedisSession::MultiModify(std::span<const KeyModifier>, std::span<Status> results) {
-  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
-}
-SortedLoad RedisSession::LoadSorted(std::span<const KeyValueView>, double) {
-  return {0, NotOfRedis()};
-}
-RangeDeletion RedisSession::DeleteRange(const KeyRange&, const std::function<bool(uint64_t)>&) {
-  return {0, NotOfRedis()};
-}
-Task<Status> RedisSession::AsyncInsert(std::string_view, std::string_view) {
-  co_return NotOfRedis();
-}
-Task<Status> RedisSession::AsyncUpdate(std::string_view, std::string_view) {
-  co_return NotOfRedis();
-}
-Task<Status> RedisSession::AsyncModify(std::string_view, ValueModifier&) { co_return NotOfRedis(); }
-Task<Status> RedisSession::AsyncDelete(std::string_view) { co_return NotOfRedis(); }
-Task<void> RedisSession::AsyncMultiDelete(std::span<const std::string_view>,
-                                          std::span<Status> results) {
-  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
-  co_return;
-}
-Task<void> RedisSession::AsyncMultiModify(std::span<const KeyModifier>, std::span<Status> results) {
-  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
-  co_return;
-}
-Task<SortedLoad> RedisSession::AsyncLoadSorted(std::span<const KeyValueView>, double) {
-  co_return SortedLoad{0, NotOfRedis()};
-}
-Task<RangeDeletion> RedisSession::AsyncDeleteRange(KeyRange, std::function<bool(uint64_t)>) {
-  co_return RangeDeletion{0, NotOfRedis()};
 }
 
 }  // namespace gossamer::bench

@@ -22,7 +22,7 @@
 
 namespace gossamer::bench {
 
-class RedisSession : public Session {
+class RedisSession : public PartialSession {
  public:
   // The session for the protocol of `options`. Errors: those of Connection::Open.
   static Result<std::unique_ptr<RedisSession>> Open(const RedisOptions& options);
@@ -41,41 +41,20 @@ class RedisSession : public Session {
   Status Put(std::string_view key, std::string_view value) override {
     return Wait(AsyncPut(key, value));
   }
-  Status Insert(std::string_view key, std::string_view value) override;
-  Status Update(std::string_view key, std::string_view value) override;
-  Status Modify(std::string_view key, ValueModifier& modifier) override;
-  Status Delete(std::string_view key) override;
-  std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override;
+  using PartialSession::MultiGet;
+  using PartialSession::MultiPut;
   void MultiGet(std::span<const std::string_view> keys, Values& values) override {
     Wait(AsyncMultiGet(keys, values));
   }
-  std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override;
-  std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override;
   void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
     Wait(AsyncMultiPut(pairs, results));
   }
-  void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override;
-  void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override;
-  SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) override;
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
-  RangeDeletion DeleteRange(const KeyRange& range,
-                            const std::function<bool(uint64_t deleted)>& progress) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override;
   Task<Status> AsyncPut(std::string_view key, std::string_view value) override;
-  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override;
-  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override;
-  Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override;
-  Task<Status> AsyncDelete(std::string_view key) override;
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override;
   Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override;
-  Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
-                              std::span<Status> results) override;
-  Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
-                              std::span<Status> results) override;
-  Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override;
-  Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
-                                       std::function<bool(uint64_t deleted)> progress) override;
 
   void Spawn(Task<void> task) override;
   size_t Poll() override;
@@ -85,7 +64,7 @@ class RedisSession : public Session {
 
  protected:
   explicit RedisSession(const RedisOptions& options, Connection::FindEnd find_end = FindReplyEnd)
-      : find_end_(find_end), most_in_flight_(options.pipeline) {}
+      : PartialSession(kRedisName), find_end_(find_end), most_in_flight_(options.pipeline) {}
 
   // The connection for the next request.
   Connection& Choose();

@@ -5,14 +5,6 @@
 #include "compute/bench/redis/redis_session.h"
 
 namespace gossamer::bench {
-namespace {
-
-Error NoSuchFigures() {
-  return MakeError(Code::kUnsupported, "a server of the Redis protocol does not tell that");
-}
-
-}  // namespace
-
 Result<std::unique_ptr<RedisStore>> RedisStore::Open(const RedisOptions& options,
                                                      bool needs_scans) {
   BOOST_OUTCOME_TRY(session, RedisSession::Open(options));
@@ -42,25 +34,6 @@ Result<double> RedisStore::ServerCpuSeconds() {
 Result<std::unique_ptr<Session>> RedisStore::NewSession() {
   BOOST_OUTCOME_TRY(session, RedisSession::Open(options_));
   return std::unique_ptr<Session>(std::move(session));
-}
-
-Result<StoreStat> RedisStore::Stat() { return NoSuchFigures(); }
-Result<StoreUse> RedisStore::MeasureMemory(const std::function<void(uint64_t)>&) {
-  return NoSuchFigures();
-}
-Result<CheckReport> RedisStore::Check(const std::function<void(uint64_t)>&) {
-  return NoSuchFigures();
-}
-Result<bool> RedisStore::NeedsSweep() { return NoSuchFigures(); }
-Result<RepairReport> RedisStore::Repair(bool, const std::function<bool(uint64_t)>&) {
-  return NoSuchFigures();
-}
-Result<std::optional<SweepReport>> RedisStore::SweepIfNeeded(
-    const std::function<bool(const SweepProgress&)>&) {
-  return NoSuchFigures();
-}
-Result<SweepReport> RedisStore::Sweep(const std::function<bool(const SweepProgress&)>&) {
-  return NoSuchFigures();
 }
 
 }  // namespace gossamer::bench

@@ -14,10 +14,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "compute/research/partial_store.h"
 #include "gossamer/store.h"
 
 namespace gossamer::bench {
+
+inline constexpr std::string_view kRedisName = "a server of the Redis protocol";
 
 struct RedisLogin {
   std::string user;
@@ -34,7 +38,7 @@ struct RedisOptions {
   uint32_t pipeline = 64;    // requests in flight on each
 };
 
-class RedisStore : public Store {
+class RedisStore : public PartialStore {
  public:
   // Errors: InvalidArgument for another address, for a login that is refused, or if `needs_scans` and the server has no
   // GOSSAMER.SCAN; NodeUnreachable if nothing answers there.
@@ -47,22 +51,10 @@ class RedisStore : public Store {
 
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return parameters_; }
-  // Nothing: the server counts.
-  Counters counters() const override { return {}; }
-  size_t sessions() const override { return 0; }
-  std::vector<HotLeaf> HotLeaves(size_t) const override { return {}; }
-  Result<StoreStat> Stat() override;
-  Result<StoreUse> MeasureMemory(const std::function<void(uint64_t)>& progress) override;
-  Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
-  Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
-  Result<bool> NeedsSweep() override;
-  Result<RepairReport> Repair(bool dry_run,
-                              const std::function<bool(uint64_t nodes)>& progress) override;
-  Result<std::optional<SweepReport>> SweepIfNeeded(
-      const std::function<bool(const SweepProgress&)>& progress) override;
 
  private:
-  explicit RedisStore(RedisOptions options) : options_(std::move(options)) {}
+  explicit RedisStore(RedisOptions options)
+      : PartialStore(kRedisName), options_(std::move(options)) {}
 
   const RedisOptions options_;
   StoreParameters parameters_;

@@ -13,6 +13,7 @@
 #include "common/fabric/sim/sim.h"
 #include "compute/bench/keys.h"
 #include "compute/bench/workload.h"
+#include "compute/research/sherman/store.h"
 #include "compute/store/open_session.h"
 #include "compute/store/open_store.h"
 #include "compute/verify/sim/counts.h"
@@ -22,29 +23,34 @@ namespace {
 
 using bench::BenchOperation;
 using Clock = SimNetwork::Clock;
+using sherman::ShermanSession;
+using sherman::ShermanStore;
 
 constexpr uint32_t kKeyBytes = 8;
 constexpr uint32_t kValueBytes = 8;
-constexpr std::array<MeasuredDesign, 5> kLadder = {{
-    {"naive", {false, false, false}, false},
-    {"+ combined commands", {true, false, false}, false},
-    {"+ on-chip locks", {true, false, false}, true},
-    {"+ hierarchical locks", {true, true, false}, true},
-    {"+ two-level versions", {true, true, true}, true},
-}};
+constexpr MeasuredDesign kNaive = {"naive", sherman::FindDesign("naive")};
+constexpr MeasuredDesign kSherman = {"sherman", sherman::FindDesign("sherman")};
+constexpr MeasuredDesign kProduct = {"gossamer"};
+constexpr auto kLadder = [] {
+  std::array<MeasuredDesign, sherman::kLadder.size() + 1> ladder;
+  for (size_t i = 0; i < sherman::kLadder.size(); ++i) {
+    ladder[i] = {sherman::kLadder[i].rung, sherman::kLadder[i].design};
+  }
+  ladder.back() = kProduct;
+  return ladder;
+}();
 constexpr std::array<MeasuredDesign, 8> kOneByOne = {{
-    {"combined commands only", {true, false, false}, false},
-    {"on-chip locks only", {false, false, false}, true},
-    {"hierarchical locks only", {false, true, false}, false},
-    {"two-level versions only", {false, false, true}, false},
-    {"no combined commands", {false, true, true}, true},
-    {"no on-chip locks", {true, true, true}, false},
-    {"no hierarchical locks", {true, false, true}, true},
-    {"no two-level versions", {true, true, false}, true},
+    {"combined commands only", sherman::Design{true, false, false, false}},
+    {"on-chip locks only", sherman::Design{false, true, false, false}},
+    {"hierarchical locks only", sherman::Design{false, false, true, false}},
+    {"two-level versions only", sherman::Design{false, false, false, true}},
+    {"no combined commands", sherman::Design{false, true, true, true}},
+    {"no on-chip locks", sherman::Design{true, false, true, true}},
+    {"no hierarchical locks", sherman::Design{true, true, false, true}},
+    {"no two-level versions", sherman::Design{true, true, true, false}},
 }};
-// The two designs compared when another option varies.
-constexpr MeasuredDesign kNaive = kLadder.front();
-constexpr MeasuredDesign kAllTechniques = {"all techniques", {}, true};
+// The designs compared when another option varies.
+constexpr std::array<MeasuredDesign, 3> kCompared = {{kNaive, kSherman, kProduct}};
 
 bench::Workload WorkloadOf(const MeasureOptions& options) {
   bench::Workload workload;
@@ -76,11 +82,11 @@ class Bench {
     BOOST_OUTCOME_TRYV(StartMemory());
     BOOST_OUTCOME_TRYV(Load());
     for (uint32_t i = 0; i < options_.compute_servers; ++i) {
-      BOOST_OUTCOME_TRY(server, OpenComputeServer(i + 1, design_.techniques, options_.threads));
+      BOOST_OUTCOME_TRY(server, OpenComputeServer(i + 1, options_.threads));
       compute_.push_back(std::move(server));
     }
     for (const ComputeServer& server : compute_) {
-      BOOST_OUTCOME_TRYV(WarmUp(*server.sessions.front()));
+      BOOST_OUTCOME_TRYV(WarmUp(*server.threads.front().session));
     }
     SpawnAll();
     const std::chrono::milliseconds measured(options_.milliseconds);
@@ -97,10 +103,13 @@ class Bench {
   }
 
  private:
+  struct Thread {
+    std::unique_ptr<Session> session;
+    Scheduler* scheduler = nullptr;  // the session's
+  };
   struct ComputeServer {
-    std::unique_ptr<OpenStore> store;
-    std::vector<std::unique_ptr<OpenSession>>
-        sessions;  // one for each thread; destroyed before the store
+    std::unique_ptr<Store> store;
+    std::vector<Thread> threads;  // destroyed before the store
   };
 
   static SimOptions NetworkOptions(const MeasureOptions& options) {
@@ -121,57 +130,64 @@ class Bench {
     memory.memory_bytes = kSpareBytes + options_.records * kBytesOfARecord;
     memory.parameters.max_key_bytes = kKeyBytes;
     memory.parameters.inline_value_bytes = kValueBytes;
-    memory.on_chip_locks = design_.on_chip_locks;
+    memory.on_chip_locks = !design_.research || design_.research->on_chip_locks;
     memory.network = &network_;
     BOOST_OUTCOME_TRY(started, StartSimulatedMemory(memory, options_.memory_servers, record_));
     memory_ = std::move(started);
     return Ok();
   }
 
-  Result<ComputeServer> OpenComputeServer(uint64_t uuid, const Techniques& techniques,
-                                          uint32_t threads) {
+  Result<ComputeServer> OpenComputeServer(uint64_t uuid, uint32_t threads) {
     ComputePortOptions port_options;
     port_options.client_uuid = uuid;
     port_options.network = &network_;
     BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kSim, port_options));
-    TreeOptions tree;
-    tree.techniques = techniques;
-    tree.seed = SplitMix64::Mix(options_.seed + (uuid << 32)) | 1;
     ComputeServer server;
-    BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record_, tree));
-    server.store = std::move(store);
+    if (design_.research) {
+      BOOST_OUTCOME_TRY(store, ShermanStore::OpenOn(std::move(port), record_, *design_.research,
+                                                    OpenOptions().cache_bytes));
+      server.store = std::move(store);
+    } else {
+      TreeOptions tree;
+      tree.seed = SplitMix64::Mix(options_.seed + (uuid << 32)) | 1;
+      BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record_, tree));
+      server.store = std::move(store);
+    }
     for (uint32_t i = 0; i < threads; ++i) {
       BOOST_OUTCOME_TRY(session, server.store->NewSession());
-      server.sessions.emplace_back(static_cast<OpenSession*>(session.release()));
-      OpenSession& open = *server.sessions.back();
-      network_.SetOwner(open.scheduler().endpoint(), &open);
+      Scheduler& scheduler = design_.research ? static_cast<ShermanSession&>(*session).scheduler()
+                                              : static_cast<OpenSession&>(*session).scheduler();
+      network_.SetOwner(scheduler.endpoint(), session.get());
+      server.threads.push_back({std::move(session), &scheduler});
     }
     return server;
   }
 
   // Puts records in random order, so that leaves are as full as in the long run. A separate compute
-  // server with all techniques loads, whatever is measured.
+  // server loads.
   Status Load() {
-    constexpr uint64_t kAtATime = 1024;
-    BOOST_OUTCOME_TRY(loader, OpenComputeServer(options_.compute_servers + 1, {}, 1));
-    OpenSession& session = *loader.sessions.front();
-    bench::KeyBuffer key;
+    constexpr uint32_t kAtATime = 64;
+    BOOST_OUTCOME_TRY(loader, OpenComputeServer(options_.compute_servers + 1, 1));
+    Session& session = *loader.threads.front().session;
+    uint64_t next_id = 0;
+    for (uint32_t i = 0; i < kAtATime; ++i) session.Spawn(PutRecords(session, next_id));
+    session.WaitAll();
+    return error_ ? Status(*error_) : Ok();
+  }
+
+  // One of the coroutines that load.
+  Task<void> PutRecords(Session& session, uint64_t& next_id) {
+    bench::KeyBuffer buffer;
     const std::string value(kValueBytes, 'v');
-    std::vector<KeyValue> pairs;
-    for (uint64_t id = 0; id < options_.records;) {
-      pairs.clear();
-      for (; id < options_.records && pairs.size() < kAtATime; ++id) {
-        pairs.push_back({std::string(codec_.Encode(id, key)), value});
-      }
-      for (const Status& status : session.MultiPut(pairs)) {
-        if (!status) return status.error();
-      }
+    while (next_id < options_.records && !error_) {
+      const std::string_view key = codec_.Encode(next_id++, buffer);
+      const Status put = co_await session.AsyncPut(key, value);
+      if (!put) error_ = put.error();
     }
-    return Ok();
   }
 
   // Fills the cache as in a long-running compute server.
-  static Status WarmUp(OpenSession& session) {
+  static Status WarmUp(Session& session) {
     const std::unique_ptr<ScanCursor> cursor = session.Scan({});
     while (cursor->Next()) {
     }
@@ -181,13 +197,15 @@ class Bench {
   void SpawnAll() {
     uint32_t stream = 0;
     for (const ComputeServer& server : compute_) {
-      for (const auto& session : server.sessions) {
-        for (uint32_t i = 0; i < options_.coroutines; ++i) session->Spawn(Work(*session, stream++));
+      for (const Thread& thread : server.threads) {
+        for (uint32_t i = 0; i < options_.coroutines; ++i) {
+          thread.session->Spawn(Work(*thread.session, stream++));
+        }
       }
     }
   }
 
-  Task<void> Work(OpenSession& session, uint32_t stream) {
+  Task<void> Work(Session& session, uint32_t stream) {
     bench::OperationStream operations(WorkloadOf(options_), options_.theta, options_.seed, stream,
                                       ids_);
     bench::KeyBuffer buffer;
@@ -226,8 +244,8 @@ class Bench {
     is_over_ = true;
     const auto is_idle = [this] {
       for (const ComputeServer& server : compute_) {
-        for (const auto& session : server.sessions) {
-          if (session->scheduler().running() != 0) return false;
+        for (const Thread& thread : server.threads) {
+          if (thread.scheduler->running() != 0) return false;
         }
       }
       return true;
@@ -240,7 +258,7 @@ class Bench {
   bool Step() {
     Endpoint* const endpoint = network_.RunUntilRunnable();
     if (endpoint == nullptr) return false;
-    auto* const session = static_cast<OpenSession*>(network_.Owner(*endpoint));
+    auto* const session = static_cast<Session*>(network_.Owner(*endpoint));
     if (session != nullptr) {
       session->Poll();
     } else {
@@ -252,7 +270,7 @@ class Bench {
   Counters SumOfCounters() const {
     Counters sum;
     for (const ComputeServer& server : compute_) {
-      for (const auto& session : server.sessions) sum += session->counters();
+      for (const Thread& thread : server.threads) sum += thread.session->counters();
     }
     return sum;
   }
@@ -276,7 +294,7 @@ void Vary(std::vector<PlannedMeasurement>& plan, std::string_view part,
           const MeasureOptions& options, Value MeasureOptions::* member,
           std::initializer_list<Value> values) {
   for (const Value value : values) {
-    for (const MeasuredDesign& design : {kNaive, kAllTechniques}) {
+    for (const MeasuredDesign& design : kCompared) {
       plan.push_back({part, options, design});
       plan.back().options.*member = value;
     }
@@ -341,7 +359,7 @@ Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
   if (is_wanted("one_by_one")) {
     plan.push_back({"one_by_one", options, kNaive});
     for (const MeasuredDesign& design : kOneByOne) plan.push_back({"one_by_one", options, design});
-    plan.push_back({"one_by_one", options, kAllTechniques});
+    plan.push_back({"one_by_one", options, kSherman});
   }
   if (is_wanted("threads")) {
     Vary(plan, "threads", options, &MeasureOptions::threads, {1u, 2u, 4u, 8u, 16u, 22u});

@@ -1,5 +1,6 @@
-// Measures the benefit of the write path's techniques (Sherman, SIGMOD'22): the store, memory
-// servers and compute servers in an ideal simulated network, under skewed reads and updates.
+// Measures the benefit of Sherman's techniques (SIGMOD'22), one after the other, and the product
+// beside them: memory servers and compute servers in an ideal simulated network, under skewed reads
+// and updates. Sherman's client is that of compute/research/sherman.
 //
 // A closed loop in virtual time: each coroutine of every thread runs operations in sequence. Times
 // are those of MeasuredSimCosts (common/fabric/sim/costs.h): verbs, wires, atomics, and processor
@@ -8,11 +9,12 @@
 // figures on any machine.
 //
 // Thread-safety: none; a measurement belongs to the calling thread.
-// Cost: about a second for each million records, which each measurement loads again, and a second
-// for each 10 M events of the network.
+// Cost: some seconds for each million records, which each measurement loads again, and a second for
+// each 10 M events of the network.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,20 +23,19 @@
 #include "common/histogram.h"
 #include "common/status.h"
 #include "compute/bench/zipfian.h"
+#include "compute/research/sherman/design.h"
 #include "gossamer/counters.h"
-#include "gossamer/techniques.h"
 
 namespace gossamer::simulator {
 
-// The store with some of its techniques.
+// Sherman's client with some of its techniques, or the product.
 struct MeasuredDesign {
   std::string_view name;
-  Techniques techniques{};
-  bool on_chip_locks = true;
+  std::optional<sherman::Design> research = std::nullopt;  // nullopt: the product
 };
 
 // The designs from the naive one on, each with one more technique than the previous, in the order
-// of Sherman's evaluation. The last has all.
+// of Sherman's evaluation. The last but one has all; the last is the product.
 std::span<const MeasuredDesign> DesignLadder();
 
 struct MeasureOptions {
@@ -85,8 +86,8 @@ struct PlannedMeasurement {
 //   - techniques: the ladder;
 //   - large: the ladder with 8 compute servers of 22 threads, as in Sherman's evaluation;
 //   - ranks: the ladder with as many zipfian ranks as records;
-//   - one_by_one: each technique alone, and all but each;
-//   - threads, coroutines, theta: the naive design and all techniques for some values of that
+//   - one_by_one: each of Sherman's techniques alone, and all but each;
+//   - threads, coroutines, theta: the naive design, Sherman and the product for some values of that
 //     option;
 //   - all: all of these.
 // Errors: InvalidArgument for another name.

@@ -30,42 +30,44 @@ Json RowJson(std::string_view part, const Measurement& measurement) {
   const MeasuredDesign& design = measurement.design;
   const WireCounts& updates = UpdatesOf(measurement);
   const LockCounts& locks = measurement.counters.locks;
-  return {{"part", part},
-          {"design", design.name},
-          {"combine_commands", design.techniques.combine_commands},
-          {"on_chip_locks", design.on_chip_locks},
-          {"hierarchical_locks", design.techniques.hierarchical_locks},
-          {"two_level_versions", design.techniques.two_level_versions},
-          {"seed", options.seed},
-          {"memory_servers", options.memory_servers},
-          {"compute_servers", options.compute_servers},
-          {"threads", options.threads},
-          {"coroutines", options.coroutines},
-          {"records", options.records},
-          {"theta", options.theta},
-          {"ranks", options.ranks},
-          {"update_percent", options.update_percent},
-          {"milliseconds", options.milliseconds},
-          {"ops_per_second", measurement.operations_per_second()},
-          {"reads_per_second", measurement.reads_per_second()},
-          {"updates_per_second", measurement.updates_per_second()},
-          {"latency_us",
-           {{"read", bench::LatencyJson(measurement.read_ns)},
-            {"update", bench::LatencyJson(measurement.update_ns)}}},
-          {"update_wire",
-           {{"operations", updates.operations},
-            {"round_trips", updates.round_trips},
-            {"reads", updates.reads},
-            {"writes", updates.writes},
-            {"cas", updates.atomics},
-            {"bytes_read", updates.bytes_read},
-            {"bytes_written", updates.bytes_written}}},
-          {"locks",
-           {{"acquired", locks.acquired},
-            {"handed_over", locks.handed_over},
-            {"combined", locks.combined},
-            {"remote_retries", locks.remote_retries}}},
-          {"rereads", measurement.counters.rereads}};
+  Json row = {{"part", part}, {"design", design.name}};
+  if (design.research) {
+    row["combined_commands"] = design.research->combined_commands;
+    row["on_chip_locks"] = design.research->on_chip_locks;
+    row["hierarchical_locks"] = design.research->hierarchical_locks;
+    row["two_level_versions"] = design.research->two_level_versions;
+  }
+  row.update(Json{{"seed", options.seed},
+                  {"memory_servers", options.memory_servers},
+                  {"compute_servers", options.compute_servers},
+                  {"threads", options.threads},
+                  {"coroutines", options.coroutines},
+                  {"records", options.records},
+                  {"theta", options.theta},
+                  {"ranks", options.ranks},
+                  {"update_percent", options.update_percent},
+                  {"milliseconds", options.milliseconds},
+                  {"ops_per_second", measurement.operations_per_second()},
+                  {"reads_per_second", measurement.reads_per_second()},
+                  {"updates_per_second", measurement.updates_per_second()},
+                  {"latency_us",
+                   {{"read", bench::LatencyJson(measurement.read_ns)},
+                    {"update", bench::LatencyJson(measurement.update_ns)}}},
+                  {"update_wire",
+                   {{"operations", updates.operations},
+                    {"round_trips", updates.round_trips},
+                    {"reads", updates.reads},
+                    {"writes", updates.writes},
+                    {"cas", updates.atomics},
+                    {"bytes_read", updates.bytes_read},
+                    {"bytes_written", updates.bytes_written}}},
+                  {"locks",
+                   {{"acquired", locks.acquired},
+                    {"handed_over", locks.handed_over},
+                    {"combined", locks.combined},
+                    {"remote_retries", locks.remote_retries}}},
+                  {"rereads", measurement.counters.rereads}});
+  return row;
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ std::string ReportText(std::span<const Measurement> measurements);
 
 // {"schema":1, "costs":{of the network}, "rows":[one for each measurement]}. `measurements` are
 // those of the first entries of `plan`. Rates are per second of virtual time, latencies in
-// microseconds, and counts are totals of the measured time.
+// microseconds, and counts are totals of the measured time. A row of Sherman's client has its
+// switches, one of the product has none.
 nlohmann::ordered_json ReportJson(std::span<const PlannedMeasurement> plan,
                                   std::span<const Measurement> measurements);
 
