@@ -63,7 +63,14 @@ class ComputeServer {
 
   // The root when it was last read. There may be levels above it by now.
   RootWord root() const { return RootWord::FromWord(root_.load(std::memory_order_acquire)); }
-  void SetRoot(RootWord root) { root_.store(root.word(), std::memory_order_release); }
+  // Learns of a root that another client made, or this one. An older one, which was read before, is
+  // ignored: roots only get higher.
+  void SetRoot(RootWord root) {
+    uint64_t before = root_.load(std::memory_order_relaxed);
+    while ((before == 0 || RootWord::FromWord(before).level() < root.level()) &&
+           !root_.compare_exchange_weak(before, root.word(), std::memory_order_acq_rel)) {
+    }
+  }
   // Whether a node may be there.
   bool HasNodeAt(RemotePtr node) const {
     return ToInteger(node.server()) < servers_.size() && node.offset() >= kChunksOffset &&

@@ -19,7 +19,7 @@ constexpr uint32_t kComputeServers = 3;
 constexpr uint32_t kThreads = 2;
 constexpr uint32_t kCoroutines = 8;
 constexpr uint64_t kClients = kComputeServers * kThreads * kCoroutines;
-constexpr uint64_t kOperations = 500;  // of each client
+constexpr uint64_t kOperations = 500;     // of each client
 constexpr uint64_t kKeysOfAClient = 300;  // among all others'
 
 // One coroutine. No other one writes its keys: so it knows what each get and scan returns for them.

@@ -81,7 +81,8 @@ constexpr ProgramInfo kProgram{
     "repeats\n"
     "from its seed: where one fails, the command that repeats it is printed.\n"
     "\n"
-    "With --measure, measures in virtual time what Sherman's techniques are worth, and this store.\n",
+    "With --measure, measures in virtual time what the techniques of Sherman (SIGMOD 2022) are\n"
+    "worth, and this store beside them.\n",
     __FILE__};
 
 using Clock = std::chrono::steady_clock;
