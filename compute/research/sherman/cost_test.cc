@@ -86,6 +86,20 @@ TEST(ShermanCostTest, WritesWithoutASplit) {
   }
 }
 
+TEST(ShermanCostTest, ALockMayBeReleasedByACas) {
+  Design design = Rung("combined");
+  design.release_by_write = false;
+  Fixture f(design);
+  const WireCounts cost = f.Cost(OperationClass::kUpdate, [&f] {
+    EXPECT_TRUE(f.session.Update(KeyOf(600), ValueOf(7)));
+    EXPECT_TRUE(f.session.Update(KeyOf(600), ValueOf(8))) << "the lock is free again";
+  });
+  EXPECT_EQ(cost.round_trips, 2 * 3u);
+  EXPECT_EQ(cost.atomics, 2 * 2u);
+  EXPECT_EQ(cost.writes, 2u);
+  EXPECT_EQ(cost.bytes_written, 2 * kNodeBytes);
+}
+
 TEST(ShermanCostTest, AGetIsOneReadOfTheLeaf) {
   for (const NamedDesign& one : kLadder) {
     Fixture f(one.design);

@@ -56,9 +56,11 @@ Task<Status> Tree::WriteAndUnlock(Operation& op, RemotePtr node, std::span<const
     if (status) status = co_await Execute(op, batch);  // 1 RT
     batch.Reset(place.server);
   }
-  // Behind the writes on their queue pair: a client that sees it sees them, too (O1).
+  // Behind the writes on their queue pair: a client that sees it sees them, too (O1, O2).
   if (!hands_over) {
-    batch.Add(Verb::Write(place.offset, 1, op.zero(), Space::kLockTable));
+    batch.Add(design.release_by_write
+                  ? Verb::Write(place.offset, 1, op.zero(), Space::kLockTable)
+                  : Verb::CompareSwap(Space::kLockTable, place.offset, kTaken, 0, op.word()));
   }
   if (status && !batch.empty()) status = co_await Execute(op, batch);  // 1 RT
   if (design.hierarchical_locks) server_.locks().Release(place, hands_over);

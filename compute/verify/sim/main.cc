@@ -51,8 +51,8 @@ DEFINE_string(regressions, "",
               "a file of lines of flags, each of a run that failed once: run them");
 DEFINE_string(
     measure, "",
-    "measure instead, without faults: techniques, large, ranks, one_by_one, threads, coroutines, "
-    "theta or all");
+    "measure instead, without faults: techniques, large, ranks, one_by_one, release, threads, "
+    "coroutines, theta or all");
 DEFINE_uint32(threads, 16, "--measure: threads of each compute server");
 DEFINE_uint32(coroutines, 1, "--measure: operations under way at a time on each thread");
 DEFINE_uint64(records, 1'000'000, "--measure: records of 8 + 8 bytes");

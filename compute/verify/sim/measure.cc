@@ -49,6 +49,10 @@ constexpr std::array<MeasuredDesign, 8> kOneByOne = {{
     {"no hierarchical locks", sherman::Design{true, true, false, true}},
     {"no two-level versions", sherman::Design{true, true, true, false}},
 }};
+constexpr std::array<MeasuredDesign, 2> kReleasedByCas = {{
+    {"naive, locks released by CAS", sherman::Design{false, false, false, false, false}},
+    {"sherman, locks released by CAS", sherman::Design{true, true, true, true, false}},
+}};
 // The designs compared when another option varies.
 constexpr std::array<MeasuredDesign, 3> kCompared = {{kNaive, kSherman, kProduct}};
 
@@ -344,13 +348,11 @@ Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
   const auto add_ladder = [&plan](std::string_view part, const MeasureOptions& load) {
     for (const MeasuredDesign& design : kLadder) plan.push_back({part, load, design});
   };
+  MeasureOptions large = options;
+  large.compute_servers = 8;
+  large.threads = 22;
   if (is_wanted("techniques")) add_ladder("techniques", options);
-  if (is_wanted("large")) {
-    MeasureOptions large = options;
-    large.compute_servers = 8;
-    large.threads = 22;
-    add_ladder("large", large);
-  }
+  if (is_wanted("large")) add_ladder("large", large);
   if (is_wanted("ranks")) {
     MeasureOptions steeper = options;
     steeper.ranks = options.records;
@@ -360,6 +362,11 @@ Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
     plan.push_back({"one_by_one", options, kNaive});
     for (const MeasuredDesign& design : kOneByOne) plan.push_back({"one_by_one", options, design});
     plan.push_back({"one_by_one", options, kSherman});
+  }
+  if (is_wanted("release")) {
+    for (const MeasureOptions& load : {options, large}) {
+      for (const MeasuredDesign& design : kReleasedByCas) plan.push_back({"release", load, design});
+    }
   }
   if (is_wanted("threads")) {
     Vary(plan, "threads", options, &MeasureOptions::threads, {1u, 2u, 4u, 8u, 16u, 22u});
@@ -371,10 +378,9 @@ Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
     Vary(plan, "theta", options, &MeasureOptions::theta, {0.5, 0.8, 0.9, 0.95, 0.99});
   }
   if (!plan.empty()) return plan;
-  return MakeError(
-      Code::kInvalidArgument,
-      "--measure=" + std::string(what) +
-          ": give techniques, large, ranks, one_by_one, threads, coroutines, theta or all");
+  return MakeError(Code::kInvalidArgument, "--measure=" + std::string(what) +
+                                               ": give techniques, large, ranks, one_by_one, "
+                                               "release, threads, coroutines, theta or all");
 }
 
 }  // namespace gossamer::simulator

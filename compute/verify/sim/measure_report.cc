@@ -36,6 +36,7 @@ Json RowJson(std::string_view part, const Measurement& measurement) {
     row["on_chip_locks"] = design.research->on_chip_locks;
     row["hierarchical_locks"] = design.research->hierarchical_locks;
     row["two_level_versions"] = design.research->two_level_versions;
+    row["release_by_write"] = design.research->release_by_write;
   }
   row.update(Json{{"seed", options.seed},
                   {"memory_servers", options.memory_servers},
@@ -79,8 +80,9 @@ std::string ReportText(std::span<const Measurement> measurements) {
   const Measurement* naive = nullptr;
   for (const Measurement& measurement : measurements) {
     const MeasureOptions& options = measurement.options;
-    if (naive == nullptr || measurement.design.name == DesignLadder().front().name)
+    if (naive == nullptr || measurement.design.name.starts_with(DesignLadder().front().name)) {
       naive = &measurement;
+    }
     std::string load = fmt::format("{} x {}", options.compute_servers, options.threads);
     if (options.coroutines > 1) load += fmt::format(" x {}", options.coroutines);
     rows.push_back(

@@ -9,7 +9,7 @@
 
 namespace gossamer::simulator {
 
-// One line each, with the ratio to the latest preceding measurement of the naive design.
+// One line each, with the ratio to the latest preceding measurement of a naive design.
 std::string ReportText(std::span<const Measurement> measurements);
 
 // {"schema":1, "costs":{of the network}, "rows":[one for each measurement]}. `measurements` are

@@ -149,8 +149,8 @@ TEST(MeasureTest, WhatIsNoMeasurementIsASentence) {
 
 TEST(MeasureTest, AllPartsAreMeasuredByName) {
   size_t parts = 0;
-  for (const char* what :
-       {"techniques", "large", "ranks", "one_by_one", "threads", "coroutines", "theta"}) {
+  for (const char* what : {"techniques", "large", "ranks", "one_by_one", "release", "threads",
+                           "coroutines", "theta"}) {
     const auto plan = PlanMeasurements(what, {}).value();
     EXPECT_FALSE(plan.empty());
     for (const PlannedMeasurement& planned : plan) {
