@@ -37,6 +37,7 @@ _gossamer_values() {  # FLAG PREFIX
     --on_error) words='stop skip' ;;
     --create) words='auto new join' ;;
     --load_order) words='random runs sorted' ;;
+    --design) words='naive combined on_chip hierarchical sherman gossamer' ;;
     --workload) words='a b c d e f u' ;;
     --key_form) words='numbers ycsb' ;;
     --prefetch) words='header header_and_middle whole children predicted payload' ;;
