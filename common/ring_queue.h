@@ -5,6 +5,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -26,6 +27,7 @@ class RingQueue {
   }
   // Requires: the queue is not empty.
   T PopFront() {
+    assert(!empty());
     const T item = slots_[first_];
     first_ = Slot(1);
     --size_;

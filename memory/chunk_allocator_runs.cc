@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <utility>
 
 #include "memory/chunk_allocator.h"
@@ -81,6 +82,8 @@ ChunkAllocator::ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint
       starts_(grains_),
       waiting_(grains_),
       worn_runs_(grains_) {
+  assert(heap_offset % kNodeAlignment == 0 && std::has_single_bit(chunk_bytes) &&
+         chunk_bytes >= kNodeAlignment);
   static_assert(kNodeAlignment / kGrain >= kSteps);
   for (size_t i = 0; i <= SizeClass(chunk_grains_); ++i) {
     free_by_class_.emplace_back(UnitsOf(grains_, i));

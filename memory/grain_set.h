@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <cassert>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -84,6 +85,7 @@ class GrainSet {
   }
   // The greatest number up to `from`; kNone if there is none. Requires: `from` is below the bound.
   uint64_t Previous(uint64_t from) const {
+    assert(from / 64 < levels_.front().words);
     for (size_t level = 0; level < levels_.size(); ++level) {
       const uint64_t word = levels_[level].bits[from / 64] & ~uint64_t{0} >> (63 - from % 64);
       if (word != 0) {

@@ -1,5 +1,6 @@
 #include "memory/region_header.h"
 
+#include <cassert>
 #include <cstring>
 
 #include "proto/leaf.h"
@@ -8,6 +9,7 @@ namespace gossamer {
 
 void InitialiseRegion(std::span<std::byte> region, const RegionLayout& layout,
                       const MemberIdentity& identity) {
+  assert(region.size() >= kHeapOffset);
   RegionHeader header{};
   header.magic = kRegionMagic;
   header.format_version = kFormatVersion;

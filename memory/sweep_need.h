@@ -32,7 +32,7 @@ class SweepNeed {
     if (!is_clean) ++ended_;
   }
 
-  // Requires: the request is one of the steps; a sender that begins has a lease.
+  // Requires (unchecked): the request is one of the steps; a sender that begins has a lease.
   control::SweepReply Take(uint64_t client_uuid, const control::SweepRequest& request) {
     using Step = control::SweepStep;
     switch (request.step) {

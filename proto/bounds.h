@@ -1,6 +1,7 @@
 // Bounds: range and prefix of a leaf. LAYOUT.md says what they are for.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,6 +34,9 @@ struct Bounds {
   // They point into the fences. Requires: the fence that `own` names has so many bytes, and is not infinite.
   static Bounds Of(KeyView low, const HighFence& high, const OwnPrefix& own = {}) {
     const KeyView end = high.infinite ? KeyView() : high.key.view();
+    assert(own.of == PrefixOf::kBoth ||
+           own.bytes <= (own.of == PrefixOf::kHighFence ? end : low).size());
+    assert(own.of != PrefixOf::kHighFence || !high.infinite);
     if (own.of == PrefixOf::kHighFence) {
       return {end.substr(0, own.bytes), end, false, own.of, 0};
     }

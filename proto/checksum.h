@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -122,6 +123,7 @@ namespace internal {
                                                size_t prefix_bytes = 0) {
   constexpr size_t kBeside = 6;  // bytes of the prefix that share a word with the number
   const size_t length = std::min(prefix_bytes, within.size());
+  assert(unit < 256 && length < 256);
   PairSum sum;
   const uint64_t begin = FirstBytesOf(within, std::min(length, kBeside));
   sum.Add(node.word(), begin << 16 | uint64_t{length} << 8 | unit);
@@ -148,6 +150,7 @@ inline void Seal(PairSum&& seed, std::span<std::byte> piece) {
 inline bool OverwriteSealed(std::span<std::byte> piece, size_t at, std::string_view fresh) {
   constexpr size_t kWord = sizeof(uint64_t);
   constexpr size_t kMostPairs = 3;
+  assert(at >= sizeof(Checksum) && at + fresh.size() <= piece.size());
   const size_t offset = at - sizeof(Checksum);
   const size_t pair = offset / (2 * kWord);
   const size_t words = 2 * ((offset + fresh.size() + 2 * kWord - 1) / (2 * kWord) - pair);

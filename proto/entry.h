@@ -1,6 +1,7 @@
 // Entry: a key and what a leaf stores for it.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,12 +36,14 @@ struct Entry {
   // Requires: has_block().
   BlockRef block() const {
     static_assert(offsetof(LongRef, block) == 0);
+    assert(has_block());
     BlockRef ref;
     std::memcpy(&ref, stored.data(), sizeof ref);
     return ref;
   }
   // Requires: is_long().
   LongRef long_ref() const {
+    assert(is_long());
     LongRef ref;
     std::memcpy(&ref, stored.data(), sizeof ref);
     return ref;

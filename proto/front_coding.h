@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -94,6 +95,7 @@ class KeyRebuilder {
   // Returns the next key, valid until the call after. Requires: it has at most kMaxKeyBytes, and the one before has the bytes
   // that it shares.
   KeyView Next(const Suffix& suffix) {
+    assert(suffix.key_bytes() <= kMaxKeyBytes);
     const uint64_t word = suffix.first_bytes();
     char* const to = bytes_.data() + suffix.shared;
     std::memcpy(to, &word, kWord);
@@ -125,6 +127,7 @@ struct KeyPlace {
 // Finds the place of `key` in [at, end). Compares only suffixes that follow what is shared with the key.
 // `first`: the key before the first stored one. Requires: first < key.
 inline KeyPlace FindPlace(KeyView key, KeyView first, const char* at, const char* end) {
+  assert(first < key);
   auto shared = static_cast<uint32_t>(CommonBytes(first, key));
   uint64_t prefix = KeyPrefix(key.substr(shared));
   while (at != end) {

@@ -129,6 +129,7 @@ class GroupEncoder {
 
   // Ends the unit as unit `number` of the leaf at `leaf`.
   void Seal(RemotePtr leaf, uint32_t number, NodeVersion version, bool overflowed) {
+    assert(bytes() <= out_.size());
     header_.version = static_cast<uint32_t>(version);
     if (overflowed) header_.flags |= GroupView::kOverflowed;
     auto* const base = reinterpret_cast<char*>(out_.data());
@@ -139,6 +140,8 @@ class GroupEncoder {
 
  private:
   void Append(std::string_view bytes) {
+    assert(bytes.data() + bytes.size() <= reinterpret_cast<const char*>(out_.data()) ||
+           bytes.data() >= reinterpret_cast<const char*>(out_.data() + out_.size()));
     if (bytes.size() == sizeof(uint64_t)) {
       std::memcpy(at_, bytes.data(), sizeof(uint64_t));  // of known size: one store
     } else {
@@ -158,7 +161,7 @@ class GroupEncoder {
 enum class Keys : uint8_t { kWhole, kWithoutPrefix };
 
 // Writes a whole unit of out.size() bytes, padded with zeros. Returns false, and writes nothing, if
-// the entries do not fit. Requires: entries do not point into `out`.
+// the entries do not fit. Requires (unchecked): entries do not point into `out`.
 inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t number,
                         NodeVersion version, bool overflowed, const Bounds& bounds,
                         std::span<const Entry> entries, Keys keys) {
@@ -209,6 +212,7 @@ inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t 
 // Requires: the key has the prefix.
 inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                               const GroupView& view, const Entry& entry) {
+  assert(entry.key.starts_with(view.prefix()));
   GroupHeader header = view.header_;
   const KeyView suffix = entry.StoredKey(view.prefix().size());
   if (header.count == 0 || header.key_bytes != suffix.size() ||

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -71,6 +72,7 @@ struct InternalNode {
   bool was_root() const { return frozen && low().empty(); }
   // The child whose range contains `key`. Requires: low() <= key.
   size_t ChildIndex(KeyView key) const {
+    assert(low() <= key);
     const auto above =
         std::upper_bound(children.begin() + 1, children.end(), key,
                          [](KeyView k, const Child& child) { return k < child.separator.view(); });
@@ -78,6 +80,7 @@ struct InternalNode {
   }
   // The last child whose range starts below `bound`. Requires: low() < bound.
   size_t ChildIndexBelow(KeyView bound) const {
+    assert(low() < bound);
     const size_t index = ChildIndex(bound);
     return index != 0 && children[index].separator.view() == bound ? index - 1 : index;
   }
@@ -195,6 +198,7 @@ class InternalView {
   // Whether a child starts at `separator`. Requires: low() <= separator.
   bool HasChildAt(KeyView separator) const {
     if (separator == low()) return true;
+    assert(low() < separator);
     const KeyPlace place = PlaceOf(separator);
     if (place.at == end() || place.shared + place.more != separator.size()) return false;
     const Suffix suffix = Suffix::At(place.at);
@@ -261,6 +265,7 @@ class InternalView {
   }
   // Where a child that starts at `key` is or would be. Requires: low() < key.
   KeyPlace PlaceOf(KeyView key) const {
+    assert(low() < key);
     const char* const second = data_ + children_at() + internal::kPointerBytes;
     return FindPlace(key, low(), second, end());
   }
@@ -305,6 +310,8 @@ inline std::optional<InternalNode> DecodeInternal(std::span<const std::byte> byt
 // Requires: the separators ascend, lie within the node's range, and no child starts there.
 inline bool AddInPlace(std::span<std::byte> image, RemotePtr self, NodeVersion version,
                        std::span<const InternalNode::Child> children, InternalView& view) {
+  assert(std::ranges::is_sorted(children, std::less<>(),
+                                [](const auto& child) { return child.separator.view(); }));
   KeyPlace place{};
   uint32_t more = 0;
   for (const InternalNode::Child& child : children) {

@@ -57,6 +57,7 @@ inline uint64_t FirstBytesOf(KeyView key, size_t count) {
 // FirstBytes of what follows the first `count` bytes of `key`. Likewise. Requires: it has so many.
 inline uint64_t FirstBytesBehind(KeyView key, size_t count) {
   constexpr size_t kWord = sizeof(uint64_t);
+  assert(count <= key.size());
   const size_t left = key.size() - count;
   if (left >= kWord || left == 0 || key.size() < kWord) return FirstBytes(key.substr(count));
   return FirstBytes(key.substr(key.size() - kWord)) >> (8 * (kWord - left));
@@ -69,7 +70,10 @@ class Key {
 
   Key() = default;
   // Requires: `key` has at most kMaxKeyBytes.
-  explicit Key(KeyView key) { Fill({}, key); }
+  explicit Key(KeyView key) {
+    assert(key.size() <= kMaxKeyBytes);
+    Fill({}, key);
+  }
   Key(KeyView prefix, KeyView suffix) { Fill(prefix, suffix); }
   Key(const Key& other) : bytes_(other.bytes_), size_(other.size_) {
     if (is_outside()) CopyOutside();
@@ -139,7 +143,8 @@ class Key {
   // Requires: all bytes are zero.
   void Fill(KeyView prefix, KeyView suffix) {
     const size_t size = prefix.size() + suffix.size();
-    assert(size <= kMaxKeyBytes);
+    assert(size <= kMaxKeyBytes &&
+           std::ranges::all_of(bytes_, [](char byte) { return byte == 0; }));
     size_ = static_cast<uint8_t>(size);
     if (const uint64_t word = FirstBytes(suffix); size <= sizeof word && prefix.empty()) {
       std::memcpy(bytes_.data(), &word, sizeof word);
@@ -193,6 +198,7 @@ inline size_t CommonBytes(KeyView a, KeyView b) {
 // Requires: at least one.
 template <typename Items, typename KeyOf>
 size_t CommonBytesOfAll(const Items& items, KeyOf key_of) {
+  assert(items.begin() != items.end());
   const KeyView first = key_of(*items.begin());
   size_t common = first.size();
   for (const auto& item : items) {
@@ -209,12 +215,14 @@ inline bool IsShortFence(KeyView low, KeyView high) {
 
 // Returns the shortest s with left < s <= right. Requires: left < right.
 inline KeyView Separator(KeyView left, KeyView right) {
+  assert(left < right);
   return right.substr(0, CommonBytes(left, right) + 1);
 }
 
 // Returns a separator s with low < s <= first that has more in common with `first` than `low` has: the longest one that may be a
 // high fence of a node from `low` on. Requires: low < first.
 inline KeyView SeparatorBelow(KeyView low, KeyView first) {
+  assert(low < first);
   return first.substr(0, CommonBytes(low, first) + kMaxFenceBytes);
 }
 
@@ -222,6 +230,7 @@ inline KeyView SeparatorBelow(KeyView low, KeyView first) {
 inline uint64_t KeyPrefix(KeyView key) { return __builtin_bswap64(FirstBytes(key)); }
 // The same of what follows the first `count` bytes. Requires: `key` has so many.
 inline uint64_t KeyPrefixBehind(KeyView key, size_t count) {
+  assert(count <= key.size());
   return __builtin_bswap64(FirstBytesBehind(key, count));
 }
 
@@ -304,6 +313,7 @@ inline uint64_t KeyHash(KeyView prefix, KeyView suffix) {
     const uint64_t word = FirstBytes(prefix) | FirstBytes(suffix) << (8 * prefix.size() & 63);
     return internal::MixHash(internal::HashSeed(size), word);
   }
+  assert(size <= kMaxKeyBytes);
   std::array<char, kMaxKeyBytes> bytes;
   prefix.copy(bytes.data(), prefix.size());
   suffix.copy(bytes.data() + prefix.size(), suffix.size());

@@ -76,6 +76,7 @@ class TrailerView {
   // Requires: `bytes` are the last kTrailerBytes of the leaf at `leaf`.
   static std::optional<TrailerView> Parse(std::span<const std::byte> bytes, RemotePtr leaf,
                                           const LeafGeometry& geometry) {
+    assert(bytes.size() >= kTrailerBytes);
     TrailerView view;
     std::memcpy(&view.trailer_, bytes.data(), sizeof(Trailer));
     if (ChecksumOf(UnitSeed(leaf, geometry.units()), bytes.first(kTrailerBytes)) !=
@@ -260,6 +261,8 @@ inline void SetFrozen(std::span<std::byte> image, RemotePtr leaf, const LeafGeom
 // Writes a store's first, empty leaf and the root word that points to it into server 0's region.
 // Requires: no client can see the region yet.
 inline void WriteFirstRoot(std::span<std::byte> region, const StoreParameters& parameters) {
+  assert(std::ranges::all_of(region.subspan(kRootWordOffset, sizeof(uint64_t)),
+                             [](std::byte byte) { return byte == std::byte{0}; }));
   const RemotePtr leaf(ServerId{0}, kFirstLeafOffset, 0);
   const LeafGeometry geometry(parameters.node_bytes);
   LeafContent content;

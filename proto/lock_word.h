@@ -10,6 +10,8 @@
 // field, the low 24 bits of offset / kNodeAlignment, is for diagnostics only.
 #pragma once
 
+#include <bit>
+#include <cassert>
 #include <cstdint>
 
 #include "proto/remote_ptr.h"
@@ -70,6 +72,8 @@ class LockWord {
 // other. Nodes lie at regular distances, so the hash multiplies twice: one multiplication put a chunk's
 // nodes into a tenth of a large table. The highest, best mixed bits of the product choose the slot.
 constexpr uint64_t LockSlotOffset(RemotePtr node, uint64_t lock_table_bytes) {
+  assert(std::has_single_bit(lock_table_bytes) && lock_table_bytes >= 8 &&
+         lock_table_bytes <= uint64_t{32} << 30);
   uint64_t hash = (node.offset() / kNodeAlignment) * 0x9e3779b97f4a7c15u;
   hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;
   return ((hash >> 32) * (lock_table_bytes / 8) >> 32) * 8;

@@ -169,7 +169,7 @@ class RecordReader {
 
 }  // namespace internal
 
-// Requires: `record` is valid, so that ParseStoreRecord would accept it.
+// Requires (unchecked): `record` is valid, so that ParseStoreRecord would accept it.
 inline std::string EncodeStoreRecord(const StoreRecord& record) {
   std::string text(kStoreRecordFirstLine);
   text += fmt::format(

@@ -59,7 +59,7 @@ class ProgramAdmin {
 
   std::vector<prometheus::MetricFamily> Families() const;
   Status Readiness() const;
-  // Requires: the mutex.
+  // Requires (unchecked): the mutex.
   Status ReadinessLocked() const;
   nlohmann::ordered_json State() const;
 

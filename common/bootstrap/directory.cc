@@ -260,7 +260,7 @@ class DirectoryBootstrap final : public Bootstrap {
     return std::optional<std::string>(std::move(text));
   }
 
-  // Requires: the lock is held, so one name for the temporary file is enough.
+  // Requires (unchecked): the lock is held, so one name for the temporary file is enough.
   Status Write(const UniqueFd& directory, const std::string& store, const std::string& text) {
     const std::string temporary = store + ".new";
     const UniqueFd out(openat(directory.get(), temporary.c_str(),

@@ -56,12 +56,12 @@ struct Look {
 
 class Member {
  public:
-  // Requires: `bootstrap` outlives it.
+  // Requires (unchecked): `bootstrap` outlives it.
   Member(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe);
 
   // Looks once, and acts by the table above.
   Look LookAfterRecord();
-  // Takes this server out of the record: see LeaveStore. Requires: called once, with no look afterwards.
+  // Takes this server out of the record: see LeaveStore. Requires (unchecked): called once, with no look afterwards.
   Status Leave();
   // The record as last seen or put back.
   const StoreRecord& known() const { return known_; }

@@ -4,6 +4,7 @@
 // Thread-safety: none. Cost: no allocation.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <utility>
 
@@ -24,6 +25,7 @@ class IntrusiveQueue {
   }
   // Requires: the queue is not empty.
   T& Pop() {
+    assert(!empty());
     T& item = *first_;
     first_ = item.*Next;
     return item;
@@ -33,7 +35,7 @@ class IntrusiveQueue {
     (first_ == nullptr ? first_ : last_->*Next) = others.first_;
     last_ = others.last_;
   }
-  // Puts `others` ahead of these. Requires: `others` is not used afterwards.
+  // Puts `others` ahead of these. Requires (unchecked): `others` is not used afterwards.
   void Prepend(IntrusiveQueue others) {
     others.Append(*this);
     *this = others;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <coroutine>
 #include <cstring>
 #include <utility>
@@ -180,6 +181,7 @@ std::string LitmusReport::ToString() const {
 
 Result<LitmusReport> RunLitmus(Endpoint& writer, Endpoint& reader, ServerId server,
                                const LitmusScratch& scratch, const LitmusOptions& options) {
+  assert(&writer != &reader);
   if (writer.limits().path_mtu < kLitmusBytes) {
     return MakeError(Code::kInvalidArgument, fmt::format("litmus test: path MTU {} is below {}",
                                                          writer.limits().path_mtu, kLitmusBytes));

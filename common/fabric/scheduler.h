@@ -105,7 +105,7 @@ class Scheduler {
     endpoint_.WakeAt(Clock::time_point::min());
   }
   // Likewise in the sleeper's scheduler, from any thread. The coroutine sees what was done before
-  // the call. Requires: `sleeper` lives until its coroutine continues.
+  // the call. Requires (unchecked): `sleeper` lives until its coroutine continues.
   static void Wake(Sleeper& sleeper) {
     Scheduler& own = sleeper.scheduler;
     // WakeAt first: once the coroutine is woken, its scheduler and its endpoint may be destroyed.

@@ -1,6 +1,7 @@
 // One one-sided verb: what it does to which memory, and how it ended. verb_table.h has a row for each opcode.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -53,7 +54,7 @@ struct Verb {
   bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
   // An atomic that replaces the word only if it is equal to `compare`.
   bool is_conditional() const { return TraitsOf(opcode).is_conditional; }
-  // Requires: a completed atomic. Returns: the value before it.
+  // Returns: the value before the atomic, if that has succeeded. Requires: an atomic.
   uint64_t old_value() const;
 };
 
@@ -89,6 +90,7 @@ inline Verb Verb::FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalA
 }
 
 inline uint64_t Verb::old_value() const {
+  assert(is_atomic());
   uint64_t value;
   std::memcpy(&value, local.data, sizeof value);
   return value;

@@ -31,7 +31,7 @@ class WakeList {
     bool is_woken = false;  // written by the coroutine's own thread
   };
 
-  // The thread that takes `sleeper` sees what was done before this call. Requires: `sleeper` lives
+  // The thread that takes `sleeper` sees what was done before this call. Requires (unchecked): `sleeper` lives
   // until its coroutine continues.
   void Wake(Sleeper& sleeper) {
     Sleeper* before = newest_.load(std::memory_order_relaxed);

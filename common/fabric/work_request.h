@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,7 @@ class Batch {
   bool full() const { return size_ == capacity_; }
   // Requires: !full().
   Verb& Add(const Verb& verb) {
+    assert(!full());
     // By its members: a copy of the whole would load in wide words what was just stored in narrow ones. The binding names
     // all of them, or does not compile.
     const auto& [opcode, space, fence, status, length, offset, local, compare, swap] = verb;
@@ -57,6 +59,7 @@ class Batch {
   // Requires: !full().
   template <typename Make>
   void AddMade(Make make) {
+    assert(!full());
     new (&verbs_[size_++]) Verb(make());
   }
   // Empties the batch, and addresses it to `server`.

@@ -48,7 +48,7 @@ struct ParsedFlags {
 int RunProgram(const ProgramInfo& program, int argc, char** argv,
                int (*body)(int argc, char** argv));
 
-// Sets the flags and starts glog. Requires: called once, before threads are started.
+// Sets the flags and starts glog. Requires (unchecked): called once, before threads are started.
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv);
 
 // Likewise for words from elsewhere, such as a line typed at a prompt; may be called repeatedly. Flags stay

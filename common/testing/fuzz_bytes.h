@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -36,7 +37,10 @@ class FuzzBytes {
     return byte.empty() ? 0 : static_cast<uint8_t>(byte[0]);
   }
   // From 0 to `end` - 1. Requires: `end` is not 0.
-  uint32_t Below(uint32_t end) { return Byte() % end; }
+  uint32_t Below(uint32_t end) {
+    assert(end != 0);
+    return Byte() % end;
+  }
   // Little-endian, of its size in bytes.
   template <typename Number>
   Number Whole() {

@@ -94,7 +94,7 @@ class [[nodiscard]] Allocated {
   void Posted() { is_posted_ = true; }
   // Call once the batch has succeeded that made it reachable.
   void Linked() { allocator_ = nullptr; }
-  // Requires: no verb that writes to the memory is in flight, and nothing refers to it.
+  // Requires (unchecked): no verb that writes to the memory is in flight, and nothing refers to it.
   void GiveBack();
 
  private:

@@ -23,7 +23,7 @@ class SessionAllocator {
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
   // Whether an operation that ended with `error` is to be tried again, because other compute servers may have given memory
-  // back by then. Waits a little before that. Requires: the operation holds no lock.
+  // back by then. Waits a little before that. Requires (unchecked): the operation holds no lock.
   Task<bool> AwaitMemory(const Error& error);
   // Gives memory back to memory servers in the background where that is due.
   // As long as that is under way, the session must be polled: epochs wait for it.
@@ -37,7 +37,7 @@ class SessionAllocator {
   }
   // Returns Fenced, noted in `op`, unless MayLink(memory, from).
   Status CheckLinks(Op& op, const LinkedMemory& memory, ServerId from) const;
-  // Replaces, in the background, the queue pair to a server that gave no memory. Requires: `op`
+  // Replaces, in the background, the queue pair to a server that gave no memory. Requires (unchecked): `op`
   // holds no lock.
   void TendPassedOver(Op& op);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -126,6 +127,7 @@ Status KeyList::CheckDistinct(const KeyListOptions& options) const {
 }
 
 void KeyList::Shuffle(uint64_t records) {
+  assert(records <= size());
   Random random(records);
   const std::span<uint64_t> all(lines_);
   gossamer::Shuffle(all.first(records), random);

@@ -7,6 +7,7 @@
 // Cost: the bytes of the lines, and 8 bytes for each; while it is read, 16 to 32 bytes for each besides.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,6 +37,7 @@ class KeyList {
   uint64_t bytes() const { return bytes_; }
   // The line of an id. Before `Shuffle`: the id-th of the file. Requires: id < size().
   std::string_view line(uint64_t id) const {
+    assert(id < size());
     return {text_.data() + (lines_[id] >> kLengthBits), lines_[id] & kMaxLength};
   }
 

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
@@ -101,13 +102,16 @@ struct KeyChoice {
 class KeyCodec {
  public:
   // Numbers without a prefix. Requires: kMinBenchKeyBytes <= key_bytes.
-  explicit KeyCodec(uint32_t key_bytes) : KeyCodec(KeyChoice{.key_bytes = key_bytes}) {}
+  explicit KeyCodec(uint32_t key_bytes) : KeyCodec(KeyChoice{.key_bytes = key_bytes}) {
+    assert(key_bytes >= kMinBenchKeyBytes);
+  }
   // Requires: `key_bytes` as above, and room for kMinNumberBytes behind a prefix; a list for kLines.
   explicit KeyCodec(KeyChoice choice)
       : form_(choice.form),
         key_bytes_(choice.key_bytes),
         head_(std::move(choice.prefix)),
         list_(std::move(choice.list)) {
+    assert(form_ != KeyForm::kLines || list_ != nullptr);
     switch (form_) {
       case KeyForm::kNumbers:
         if (head_.empty() && key_bytes_ > sizeof(uint64_t)) head_ = "user";
@@ -134,6 +138,7 @@ class KeyCodec {
 
   // Writes a record's key to `buffer`. Requires: room for max_key_bytes(), and for 8 bytes; a list has the id.
   std::string_view Encode(uint64_t id, std::span<char> buffer) const {
+    assert(buffer.size() >= std::max<size_t>(max_key_bytes(), sizeof(uint64_t)));
     char* const to = buffer.data();
     if (form_ == KeyForm::kNumbers) {
       EncodeNumber(MixBits(id, bits_), to);

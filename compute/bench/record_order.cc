@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <numeric>
 
 #include "common/random.h"
@@ -78,6 +79,7 @@ std::optional<LoadOrder> ParseLoadOrder(std::string_view name) {
 
 std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_t records,
                                  uint32_t run, uint64_t seed) {
+  assert(order != LoadOrder::kFile || codec.form() == KeyForm::kLines);
   if (order == LoadOrder::kRandom) return {};
   if (order == LoadOrder::kFile) return IdsAsInFile(codec.list(), records);
   std::vector<uint64_t> ids = IdsInOrder(codec, records);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 
@@ -25,6 +26,7 @@ namespace gossamer::bench {
 // Requires: 0 <= theta < 1.
 // Cost: some thousand `pow` at most.
 inline double Zeta(uint64_t n, double theta) {
+  assert(0 <= theta && theta < 1);
   constexpr uint64_t kExactTerms = 2'000;
   const uint64_t exact = std::min(n, kExactTerms);
   double sum = 0;
@@ -48,6 +50,7 @@ class Zipfian {
         zeta_(Zeta(items, theta)),
         alpha_(1 / (1 - theta)),
         second_rank_(1 + std::pow(0.5, theta)) {
+    assert(items > 0 && 0 < theta && theta < 1);
     const double zeta_of_two = Zeta(2, theta);
     eta_ = items_ <= 2 ? 1
                        : (1 - std::pow(2 / static_cast<double>(items), 1 - theta)) /
@@ -92,6 +95,7 @@ class ScrambledZipfian {
 
   // A record in [0, records). Requires: records > 0.
   uint64_t Draw(Random& random, uint64_t records) const {
+    assert(records != 0);
     return FnvHash(ranks_.Draw(random)) % records;
   }
 
@@ -107,6 +111,7 @@ class Latest {
 
   // A record in [0, records); records - 1 is the most popular. Requires: records > 0.
   uint64_t Draw(Random& random, uint64_t records) {
+    assert(records != 0);
     if (records < ages_.items() || records > ages_.items() + ages_.items() / 1024) {
       ages_ = Zipfian(records, theta_);
     }

@@ -1,5 +1,6 @@
 #include "compute/cache/cached_node.h"
 
+#include <cassert>
 #include <new>
 
 namespace gossamer {
@@ -32,6 +33,7 @@ bool CachedNode::HasContentOf(RemotePtr pointer, const InternalView& node) const
 CachedNode CachedNode::MakeWithChildren(NodeArena& arena, SeparatorList& separators, CachedNode old,
                                         uint32_t index,
                                         std::span<const InternalNode::Child> children) {
+  assert(!children.empty() && index < old.count());
   const auto append_children = [&] {
     for (const InternalNode::Child& child : children) {
       separators.Append(child.separator, child.pointer.word());

@@ -53,7 +53,10 @@ class CachedNode {
     return RemotePtr::FromWord(node_->payload(i).load(std::memory_order_relaxed));
   }
   // The LeafHint of child `i`. Requires: level 1.
-  std::atomic<uint64_t>& hint(uint32_t i) const { return node_->payload(i, 1); }
+  std::atomic<uint64_t>& hint(uint32_t i) const {
+    assert(level() == 1);
+    return node_->payload(i, 1);
+  }
   // As in InternalNode.
   uint32_t ChildIndex(KeyView key) const { return node_->ChildIndex(key); }
   uint32_t ChildIndexBelow(KeyView bound) const { return node_->ChildIndexBelow(bound); }

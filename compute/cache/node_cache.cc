@@ -123,6 +123,7 @@ NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key, Counts coun
 
 void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
                            const Traversal& traversal, std::span<LeafSpot> spots) const {
+  assert(traversal.batch != 0 && traversal.batch <= Traversal::kMaxBatch);
   const EpochReader::Guard guard(reader.epoch_);
   const SeparatorNode* const root = index(1).root();
   const RootWord root_word = this->root();

@@ -1,5 +1,6 @@
 // The write side, under the cache's mutex.
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "common/random.h"
@@ -71,6 +72,9 @@ uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left
 
 uint32_t NodeCache::InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
                                    uint64_t began) {
+  assert(!leaves.empty() && std::ranges::is_sorted(leaves, {}, [](const auto& leaf) {
+    return leaf.separator.view();
+  }));
   const std::lock_guard lock(mutex_);
   if (began < flushes_) return 0;
   const Key& first = leaves.front().separator;

@@ -39,7 +39,7 @@ TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
   cache.SetRoot(RootWord(LeafAt(7), 0));
   const std::vector<KeyView> keys(5, "k");
   std::vector<NodeCache::LeafSpot> spots(keys.size());
-  cache.FindLeaves(reader, keys, {}, spots);
+  cache.FindLeaves(reader, keys, {.batch = 64}, spots);
   spots.push_back(cache.FindSpot(reader, "k"));
   for (const NodeCache::LeafSpot& spot : spots) {
     EXPECT_EQ(spot.leaf, LeafAt(7));

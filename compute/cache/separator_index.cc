@@ -67,6 +67,7 @@ SeparatorIndex::Entry SeparatorIndex::Covering(KeyView key) const {
 }
 
 SeparatorIndex::Entry SeparatorIndex::Below(const HighFence& bound) const {
+  assert(bound.infinite || !bound.key.view().empty());
   return EntryAt(Descend([&bound](const SeparatorNode& node) {
     return bound.infinite ? node.count() - 1 : node.ChildIndexBelow(bound.key);
   }));

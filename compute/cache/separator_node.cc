@@ -69,6 +69,7 @@ bool SeparatorNode::IsLossless(KeyView separator, uint64_t word) const {
 
 SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, size_t begin,
                                    size_t end, Shape shape) {
+  assert(begin < end && end - begin <= kMaxCount);
   const auto count = static_cast<uint32_t>(end - begin);
   const KeyView lowest = list.separator(begin);
   const KeyView first = count == 1 ? KeyView() : list.separator(begin + 1);
@@ -178,6 +179,7 @@ SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, const S
 
 SeparatorNode* SeparatorNode::MakeOfPairs(NodeArena& arena, uint64_t low,
                                           std::span<const Pair> pairs) {
+  assert(!pairs.empty() && pairs.size() <= kMaxCount && low <= pairs.front().key);
   const auto count = static_cast<uint32_t>(pairs.size());
   const uint32_t lines = LinesFor(count);
   const uint32_t samples = SampleLinesFor(lines);

@@ -154,6 +154,7 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   uint32_t ChildIndex(KeyView key) const;
   // The last separator below `bound`. Requires: separator 0 is below `bound`.
   uint32_t ChildIndexBelow(KeyView bound) const {
+    assert(CompareSeparator(0, bound) < 0);
     const uint32_t index = ChildIndex(bound);
     return index != 0 && CompareSeparator(index, bound) == 0 ? index - 1 : index;
   }

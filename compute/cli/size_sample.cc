@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -190,6 +191,7 @@ uint64_t KeysOf(const RecordShape& shape) {
 }
 
 Sample SampleOf(const RecordShape& shape, uint64_t records, uint64_t all_records, Arrival arrival) {
+  assert(records != 0 && records <= all_records && arrival != Arrival::kFile);
   Random random(kSeed);
   std::vector<KeyNumber> numbers(records);
   if (shape.consecutive_keys) {
@@ -240,6 +242,7 @@ Result<Sample> SampleOfFile(const std::string& name, LineForm form, uint32_t max
 Result<RecordBytes> MeasureRecords(const StoreParameters& parameters,
                                    const std::vector<SampleRecord>& records,
                                    std::optional<double> sorted_fill) {
+  assert(!records.empty());
   LocalOptions options;
   options.memory_bytes = MemoryFor(records);
   options.parameters = parameters;

@@ -31,7 +31,7 @@ struct Argument {
   std::vector<Argument> arguments = {};  // of oneof and block
 };
 
-// Requires: `notation` is well-formed; the texts are the program's own.
+// Requires (unchecked): `notation` is well-formed; the texts are the program's own.
 std::vector<Argument> ParseArguments(std::string_view notation);
 
 }  // namespace gossamer::gateway

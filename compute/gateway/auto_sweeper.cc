@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <cassert>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -18,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 Result<std::unique_ptr<AutoSweeper>> AutoSweeper::Start(Store& store,
                                                         std::chrono::milliseconds after) {
+  assert(after.count() > 0);
   std::unique_ptr<AutoSweeper> sweeper(new AutoSweeper(store, after));
   BOOST_OUTCOME_TRY(thread, StartThread("sweep", [&own = *sweeper] { own.Run(); }));
   sweeper->thread_ = std::move(thread);

@@ -3,6 +3,7 @@
 // Thread-safety: none; a client belongs to one worker.
 #pragma once
 
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,7 @@ class Client {
 
   // From now on all goes through `tls`. Returns false if that is null. Requires: nothing has been received or sent.
   bool Encrypt(std::unique_ptr<TlsSession> tls) {
+    assert(in_.empty() && out.empty());
     tls_ = std::move(tls);
     return tls_ != nullptr;
   }
@@ -95,7 +97,7 @@ class Client {
 
   // Counts what it holds. To be called when answers were added; Receive and Send do it themselves.
   void CountMemory();
-  // Gives back what it holds without need. Requires: no request is in flight.
+  // Gives back what it holds without need. Requires (unchecked): no request is in flight.
   void GiveBack();
   // Gives back what answers have taken, once all are sent.
   void GiveBackAnswers();

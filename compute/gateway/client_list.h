@@ -44,7 +44,7 @@ class ClientList {
 
     bool is_killed() const { return is_killed_.load(std::memory_order_relaxed); }
 
-    // Requires: `name` is that of an entry of Commands() or Subcommands().
+    // Requires (unchecked): `name` is that of an entry of Commands() or Subcommands().
     void NoteCommand(const std::string_view& name) {
       command_.store(&name, std::memory_order_relaxed);
     }

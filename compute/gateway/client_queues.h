@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -99,6 +100,7 @@ class ReadyClients {
   void Add(Client& client) { (client.has_short_answers ? short_ : long_).push_back(&client); }
   // Requires: not empty.
   Client& Take() {
+    assert(!empty());
     const bool is_short = !short_.empty() && (is_short_next_ || long_.empty());
     is_short_next_ = !is_short;
     std::deque<Client*>& from = is_short ? short_ : long_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 
 #include "proto/key.h"
 
@@ -163,6 +164,7 @@ const Subcommand* FindSubcommand(const Command& command, std::string_view word) 
 }
 
 bool IsWord(std::string_view a, std::string_view lower) {
+  assert(std::ranges::none_of(lower, [](char c) { return c >= 'A' && c <= 'Z'; }));
   return std::ranges::equal(a, lower, {}, Lower);
 }
 

@@ -1,6 +1,6 @@
 // SIGHUP as a descriptor, in place of the end of the process.
 //
-// Requires: made before other threads, which then leave the signal alone, too.
+// Requires (unchecked): made before other threads, which then leave the signal alone, too.
 // Thread-safety: none.
 #pragma once
 

@@ -1,6 +1,7 @@
 #include "compute/gateway/key_sampler.h"
 
 #include <algorithm>
+#include <cassert>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@ uint64_t BigEndian(std::string_view bytes) {
 // A position above `first` and not above `last`, near the middle by the 8 bytes that tell these apart. Of the positions there a
 // short one, as it has to be no longer than keys may be. Requires: first < last.
 std::string Middle(const std::string& first, const std::string& last) {
+  assert(first < last);
   const auto differing = std::ranges::mismatch(first, last).in1;
   const auto common = static_cast<size_t>(differing - first.begin());
   const uint64_t low = BigEndian(std::string_view(first).substr(common));

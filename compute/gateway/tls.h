@@ -4,7 +4,7 @@
 // connection's socket, which does not block. OpenSSL reads ahead: a session may hold bytes of which no event of the socket
 // tells. So read until Receive says that there is nothing more.
 //
-// Requires: the process ignores SIGPIPE.
+// Requires (unchecked): the process ignores SIGPIPE.
 // Thread-safety: TlsServer: all calls from any thread. TlsSession: none.
 // Cost: a handshake takes 0.1 to 2 ms of the thread, by the kind of key. An idle session takes about 14 KiB.
 #pragma once

@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 #include "compute/gateway/tls.h"
@@ -71,6 +72,7 @@ TlsSession::Handshake TlsSession::ShakeHands() {
 }
 
 TlsSession::Rest TlsSession::Receive(std::span<char> to, size_t& bytes) {
+  assert(is_established());
   if (is_broken_) return Rest::kEnded;
   ERR_clear_error();
   size_t filled = 0;
@@ -99,6 +101,7 @@ TlsSession::Rest TlsSession::Receive(std::span<char> to, size_t& bytes) {
 }
 
 bool TlsSession::Send(std::string_view from, size_t& bytes) {
+  assert(is_established());
   if (is_broken_) return from.empty();
   ERR_clear_error();
   while (bytes < from.size()) {

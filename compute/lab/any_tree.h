@@ -30,7 +30,7 @@ class AnyTree {
   // As the functions of these names in tree.h.
   virtual Status FindMany(std::span<const Key> keys, std::span<std::optional<Value>> values) = 0;
   virtual Status InsertMany(std::span<const Entry> entries) = 0;
-  // As of a ParallelTree. Requires: is_parallel().
+  // As of a ParallelTree. Requires (unchecked): is_parallel().
   virtual Status Execute(std::span<Request> requests, uint32_t batch) = 0;
 
   virtual bool is_parallel() const = 0;

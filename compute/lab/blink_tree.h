@@ -190,7 +190,7 @@ class BlinkTree {
     return {node, std::move(lock)};
   }
 
-  // Requires: `child` is locked, and not the root.
+  // Requires (unchecked): `child` is locked, and not the root.
   Node* ParentOf(const Node* child, const Path& path, Key separator) const {
     const uint32_t level = child->level + 1;
     return level < path.levels ? path.nodes[level] : Descend(separator, level, nullptr);

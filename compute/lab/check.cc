@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <limits>
 #include <numeric>
 
@@ -145,6 +146,7 @@ Status CheckContended(TreeMaker make, uint32_t threads, uint64_t seed) {
 // Each insert is of a new smallest key, so that all entries of the leftmost leaf move. The others
 // read only keys of which they know that they were inserted.
 Status CheckDescending(TreeMaker make, uint32_t threads, uint64_t seed) {
+  assert(threads >= 2);
   constexpr Key kLargest = 10'000;
   constexpr Key kWindow = 64;
   const std::unique_ptr<AnyTree> tree = make({});

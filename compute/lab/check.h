@@ -41,7 +41,7 @@ inline Error Difference(const std::string& sentence) {
 Status CompareAll(AnyTree& tree, const Reference& reference);
 
 Status CheckAlone(TreeMaker make, const TreeSettings& settings, uint64_t seed);
-// Requires: a tree that is_parallel().
+// Requires (unchecked): a tree that is_parallel().
 Status CheckBatches(TreeMaker make, const TreeSettings& settings, uint64_t seed);
 Status CheckContended(TreeMaker make, uint32_t threads, uint64_t seed);
 // Requires: `threads` is 2 at least.

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -160,6 +161,7 @@ Result<Measurement> MeasureLoaded(Tree& tree, const RunOptions& options,
 template <LocalTree Tree>
 Status Measure(std::span<const RunOptions> runs,
                const std::function<void(const Measurement&)>& take) {
+  assert(!runs.empty());
   std::vector<ThreadSteps> steps = DrawStepsFor<Tree>(runs.front());
   const double bytes_before = AllocatedBytes();
   const auto tree = MakeTree<Tree>(SettingsFor<Tree>(runs.front()));

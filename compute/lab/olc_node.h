@@ -15,6 +15,7 @@
 
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <thread>
 #include <type_traits>
@@ -53,7 +54,7 @@ class Version {
     return true;
   }
 
-  // Requires: this thread has the lock.
+  // Requires (unchecked): this thread has the lock.
   void Unlock() {
     word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -138,6 +139,7 @@ struct Leaf : Node {
     const uint32_t at = LowerBound(key);
     if (!Has(at, key)) {
       const uint32_t filled = this->Count();
+      assert(filled < keys.size());
       MakeRoom(keys, at, filled);
       MakeRoom(values, at, filled);
       Set(keys[at], key);
@@ -179,6 +181,7 @@ struct Inner : Node {
   void Add(const Split& split) {
     const uint32_t at = ChildFor(split.separator);
     const uint32_t filled = this->Count();
+    assert(filled < separators.size());
     MakeRoom(separators, at, filled);
     MakeRoom(children, at + 1, filled + 1);
     Set(separators[at], split.separator);

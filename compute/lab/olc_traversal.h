@@ -25,6 +25,7 @@
 
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -98,6 +99,7 @@ class Traversal {
   // Requires: as many `requests` as `keys`.
   static void Run(const std::atomic<Node*>& root, std::span<const Key> keys,
                   std::span<Request> requests) {
+    assert(requests.size() == keys.size());
     const Traversal traversal(root);
     for (Request& request : requests) {
       request = {.node = root.load(std::memory_order_acquire)};

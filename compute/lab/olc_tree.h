@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -58,6 +59,7 @@ class OlcTree {
   // The first phase of a batch: olc_traversal.h. `prefetch` is a place in kPrefetches.
   // Requires: as many `hints` as `keys`.
   void Prepare(std::span<const Key> keys, std::span<Hint> hints, size_t prefetch) const {
+    assert(hints.size() == keys.size());
     [&]<size_t... kNumber>(std::index_sequence<kNumber...> /*numbers*/) {
       ((prefetch == kNumber ? olc::Traversal<kFanout, kNumber>::Run(root_, keys, hints) : void()),
        ...);

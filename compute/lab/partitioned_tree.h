@@ -161,7 +161,7 @@ class PartitionedTree {
     InsertLocked(partition, key, stamped);
   }
 
-  // Requires: the partition's mutex is held.
+  // Requires (unchecked): the partition's mutex is held.
   static void InsertLocked(Partition& partition, Key key, const Stamped& stamped) {
     if constexpr (UsesFilter()) partition.filter.Add(key);
     partition.tree.Insert(key, stamped, [](Stamped& present, const Stamped& given) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstdint>
 
 #include "compute/lab/tree.h"
@@ -30,6 +31,7 @@ struct PlainLeaf : Base {
 
   // Requires: the leaf is not full; `at` is the key's lower bound.
   void Add(uint32_t at, Key key, const Payload& payload) {
+    assert(this->count < kFanout && at <= this->count);
     Key* const past = keys.data() + this->count;
     std::copy_backward(keys.data() + at, past, past + 1);
     Payload* const past_payload = payloads.data() + this->count;
@@ -41,6 +43,7 @@ struct PlainLeaf : Base {
 
   // Returns: the smallest key of `upper`. Requires: `upper` is empty.
   Key MoveUpperHalf(PlainLeaf& upper) {
+    assert(upper.count == 0);
     const uint32_t kept = this->count / 2;
     upper.count = this->count - kept;
     std::copy_n(keys.data() + kept, upper.count, upper.keys.data());
@@ -69,6 +72,7 @@ struct PlainInner : Base {
 
   // Adds `child`, the right half of child `at`. Requires: the node is not full.
   void Add(uint32_t at, Key separator, Base* child) {
+    assert(this->count < kFanout - 1 && at <= this->count);
     Key* const past = separators.data() + this->count;
     std::copy_backward(separators.data() + at, past, past + 1);
     Base** const past_child = children.data() + this->count + 1;
@@ -80,6 +84,7 @@ struct PlainInner : Base {
 
   // The separator in the middle moves up. Returns: that one. Requires: `upper` is empty.
   Key MoveUpperHalf(PlainInner& upper) {
+    assert(upper.count == 0);
     const uint32_t kept = this->count / 2;
     upper.count = this->count - kept - 1;
     std::copy_n(separators.data() + kept + 1, upper.count, upper.separators.data());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <sstream>
 #include <string_view>
@@ -165,6 +166,7 @@ Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags) {
 }
 
 std::vector<RunOptions> SharingRuns(std::span<const PlannedRun> runs) {
+  assert(!runs.empty());
   std::vector<RunOptions> options = {runs.front().options};
   for (const PlannedRun& run : runs.subspan(1)) {
     if (run.tree != runs.front().tree || !SharesTree(run.options, runs.front().options)) break;

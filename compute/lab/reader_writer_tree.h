@@ -168,7 +168,7 @@ class ReaderWriterTree {
     AsLeaf(node)->Put(key, value);
   }
 
-  // Requires: the parent, or `root_lock_` if `left` is the root, is locked exclusively.
+  // Requires (unchecked): the parent, or `root_lock_` if `left` is the root, is locked exclusively.
   void AddToParent(Inner* parent, Node* left, const Split& split) {
     if (parent == nullptr) {
       parent = new Inner;

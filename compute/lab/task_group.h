@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <cassert>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -44,6 +45,7 @@ class TaskGroup {
   // Requires: Start.
   template <typename Task>
   void Push(Task task) {
+    assert(pool_);
     pending_.fetch_add(1, std::memory_order_relaxed);
     boost::asio::post(*pool_, [this, task = std::move(task)]() mutable {
       task();

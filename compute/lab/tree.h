@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -148,6 +149,7 @@ template <LocalTree Tree>
 Status FindMany(Tree& tree, std::span<const Key> keys, std::span<std::optional<Value>> values,
                 [[maybe_unused]] uint32_t batch = 16,
                 [[maybe_unused]] size_t prefetch = DefaultPrefetchOf<Tree>()) {
+  assert(values.size() == keys.size());
   if constexpr (ParallelTree<Tree>) {
     std::vector<Request> requests(keys.size());
     std::transform(keys.begin(), keys.end(), requests.begin(), Request::Get);

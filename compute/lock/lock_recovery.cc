@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -169,6 +170,7 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
 }
 
 Task<Result<NodeVersion>> RemoteLock::ReadVersion(const NewVersion& changed) {
+  assert(is_held());
   const RemotePtr node = changed.node;
   const uint32_t bytes = locks_->geometry.node_bytes();
   Result<BufferLease> buffer = locks_->links.Buffer(bytes);

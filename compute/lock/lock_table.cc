@@ -1,6 +1,7 @@
 #include "compute/lock/lock_table.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace gossamer {
 namespace {
@@ -54,6 +55,7 @@ void LockTable::Turn::Disband() {
 }
 
 LockTable::ClosedPlace LockTable::Turn::Close(const LockPlace& place) {
+  assert(queue_ != nullptr);
   Queue* const queue = std::exchange(queue_, nullptr);
   WaiterList sent_away;
   Waiter* next = nullptr;

@@ -51,7 +51,7 @@ class OrphanedLocks {
   OrphanedLocks(const OrphanedLocks&) = delete;
   OrphanedLocks& operator=(const OrphanedLocks&) = delete;
 
-  // Requires: only this object uses `endpoint` from now on, except under `Pause`. The endpoint
+  // Requires (unchecked): only this object uses `endpoint` from now on, except under `Pause`. The endpoint
   // lives until `Stop`, and its port is that of the sessions.
   void SettleOver(Endpoint& endpoint, OnRegistered on_registered);
   // Ends tasks under way, stops settling, and opens the places.

@@ -4,6 +4,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 
 #include "compute/rules/rules.h"
@@ -61,6 +62,7 @@ bool RemoteLock::TryTakeTurn() {
 }
 
 bool RemoteLock::TryShareTurn(const RemoteLock& other) {
+  assert(!HasTurn());
   turn_ = locks_->table.Share(other.turn_, place_);
   return static_cast<bool>(turn_);
 }
@@ -136,6 +138,7 @@ Task<Status> RemoteLock::FinishTaking(const Taking& taking, const Batch& batch) 
 }
 
 Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, Batch* alongside) {
+  assert(HasTurn());
   Links& links = locks_->links;
   for (;;) {
     if (!links.IsRegistered(server()) || !IsInEpoch()) {
@@ -269,6 +272,7 @@ Status RemoteLock::CheckReleased(uint64_t found, const HeldLock& held) const {
 
 // The success of the release is also what makes "absent" and "exists" count (rule L5).
 Task<Status> RemoteLock::Release() {
+  assert(is_held());
   if (!IsInEpoch()) {
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
   }
@@ -339,6 +343,7 @@ void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
 // the verb that failed before it may be another operation's, and may have ended as kUnknown (E3).
 Task<Status> RemoteLock::Commit(Batch& batch, After after,
                                 const std::optional<NewVersion>& changed) {
+  assert(is_held() && !batch.full());
   if (!IsInEpoch()) {
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
   }
@@ -392,6 +397,7 @@ LockTable::Waiter* RemoteLock::NextWaiter() {
 }
 
 void RemoteLock::HandOver(LockTable::Waiter& next) {
+  assert(is_held());
   HeldLock held = std::exchange(held_, {});
   ++held.handovers;
   turn_.HandOver(next, held);

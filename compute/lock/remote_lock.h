@@ -103,8 +103,6 @@ class [[nodiscard]] RemoteLock {
 
   // -- which lock
 
-  // co_await lock.AimAt(node): makes this the lock of `node`. Keeps the turn, but not while a server
-  // is searched for. Requires: not held. Errors: as Links::ConnectFor.
   class Aiming : public Links::Connecting {
    public:
     Aiming(RemoteLock& lock, RemotePtr node)
@@ -126,9 +124,17 @@ class [[nodiscard]] RemoteLock {
     RemoteLock& lock_;
     RemotePtr node_;
   };
-  Aiming AimAt(RemotePtr node) { return {*this, node}; }
+  // co_await lock.AimAt(node): makes this the lock of `node`. Keeps the turn, but not while a server
+  // is searched for. Requires: not held. Errors: as Links::ConnectFor.
+  Aiming AimAt(RemotePtr node) {
+    assert(!is_held());
+    return {*this, node};
+  }
   // Makes this the lock of the root word. Requires: not held.
-  void AimAtRootWord() { SetNode(RemotePtr(ServerId{0}, kRootWordOffset, 0)); }
+  void AimAtRootWord() {
+    assert(!is_held());
+    SetNode(RemotePtr(ServerId{0}, kRootWordOffset, 0));
+  }
   RemotePtr node() const { return node_; }
   const LockPlace& place() const { return place_; }
   ServerId server() const { return place_.server; }

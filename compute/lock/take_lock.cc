@@ -1,8 +1,11 @@
 #include "compute/lock/take_lock.h"
 
+#include <cassert>
+
 namespace gossamer {
 
 Task<Status> TakeLock(const Op& op, RemoteLock& lock, std::span<const Verb> reads) {
+  assert(!lock.is_held());
   for (;;) {
     if (!lock.HasTurn() && !lock.TryTakeTurn()) {
       if (op.is_repair) co_return MakeError(Code::kContended);

@@ -52,7 +52,7 @@ class StoreWatch {
   void Run();
   // After `before`.
   Troubles TroublesOf(const Result<StoreStat>& stat, const Troubles& before) const;
-  // Has the next description be read soon. Requires: the mutex.
+  // Has the next description be read soon. Requires (unchecked): the mutex.
   void Ask();
 
   Store& store_;

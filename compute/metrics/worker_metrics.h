@@ -28,6 +28,7 @@
 
 #include <prometheus/collectable.h>
 
+#include <cassert>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -124,6 +125,7 @@ class alignas(128) WorkerMetrics::Worker {
 
   // Requires: `command` is less than the number of names. `is_error`: so was its answer.
   void RecordCommand(size_t command, std::chrono::nanoseconds duration, bool is_error) {
+    assert(command < own_.commands.size());
     own_.commands[command].latency_ns.Record(static_cast<uint64_t>(duration.count()));
     if (is_error) RecordError(command);
   }

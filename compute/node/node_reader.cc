@@ -104,7 +104,7 @@ Task<Result<std::optional<Key>>> NodeReader::ReadLowFence(Op& op, RemotePtr poin
 }
 
 // No client writes the node while its lock is held: the bytes are whole, if it is still this node.
-// Requires: the caller has no turn.
+// Requires (unchecked): the caller has no turn.
 // Cost: 2 RT.
 Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress into) {
   Result<BufferLease> word = links_.Buffer(BufferPool::kMinBytes);

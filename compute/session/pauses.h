@@ -16,7 +16,9 @@ namespace gossamer {
 class Pauses {
  public:
   // Requires: `seed` != 0.
-  Pauses(Scheduler& scheduler, uint64_t seed) : scheduler_(scheduler), state_(seed) {}
+  Pauses(Scheduler& scheduler, uint64_t seed) : scheduler_(scheduler), state_(seed) {
+    assert(seed != 0);
+  }
 
   // xorshift64 (Marsaglia '03). Returns a number below `below`.
   uint64_t Random(uint64_t below) {

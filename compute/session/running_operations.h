@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -73,6 +74,7 @@ class RunningOperations {
 
   // Requires: EarlierHaveEnded().
   void StartPeriod() {
+    assert(EarlierHaveEnded());
     period_.fetch_add(1, std::memory_order_release);
     HeavyFence();
   }

@@ -21,7 +21,7 @@ class ServerBatches {
   // Every fabric takes batches of so many verbs (Limits::max_batch_verbs).
   static constexpr uint32_t kMaxVerbs = 64;
 
-  // For the next use. Requires: the batches have ended.
+  // For the next use. Requires (unchecked): the batches have ended.
   void Clear() { used_.clear(); }
   // A batch for `server` with room for `verbs` more. It may be another one than the last.
   Batch& For(ServerId server, size_t verbs) {

@@ -8,7 +8,7 @@
 // leaves that cover a key say counts in this order: one that is not frozen; one that another node leads to; the one of the highest
 // version. Where all newer ones are lost, an old one is taken for the present.
 //
-// Thread-safety: none. Requires: no client changes the store meanwhile.
+// Thread-safety: none. Requires (unchecked): no client changes the store meanwhile.
 // Cost: 1 RT for each 256 KiB of nodes, and 1 RT for each leaf.
 #pragma once
 

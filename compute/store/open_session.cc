@@ -1,5 +1,6 @@
 #include "compute/store/open_session.h"
 
+#include <cassert>
 #include <utility>
 
 #include "compute/store/scan_cursor.h"
@@ -99,6 +100,7 @@ Task<Status> OpenSession::AsyncModify(std::string_view key, ValueModifier& modif
 
 Task<void> OpenSession::AsyncMultiModify(std::span<const KeyModifier> modifiers,
                                          std::span<Status> results) {
+  assert(results.size() == modifiers.size());
   return tree_->ModifyMany(modifiers, results);
 }
 
@@ -108,6 +110,7 @@ Task<void> OpenSession::AsyncMultiGet(std::span<const std::string_view> keys, Va
 
 Task<void> OpenSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
                                       std::span<Status> results) {
+  assert(results.size() == pairs.size());
   return tree_->PutMany(pairs, results);
 }
 

@@ -1,6 +1,7 @@
 // OpenSession: a thread's coroutines over its own endpoint.
 #pragma once
 
+#include <cassert>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,12 +36,14 @@ class OpenSession final : public Session {
   std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override;
   std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override;
   void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
+    assert(results.size() == pairs.size());
     RunToEnd(AsyncMultiPut(pairs, results));
   }
   void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
     RunToEnd(AsyncMultiDelete(keys, results));
   }
   void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override {
+    assert(results.size() == modifiers.size());
     RunToEnd(AsyncMultiModify(modifiers, results));
   }
   SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) override {

@@ -29,19 +29,22 @@ class ServerFinder {
 
   // From now on `find` runs in a thread, which the first search starts. Before, it runs in `Find`: the simulator has
   // no threads. Requires: no search yet.
-  void UseThread() { uses_thread_ = true; }
+  void UseThread() {
+    assert(!thread_.joinable());
+    uses_thread_ = true;
+  }
 
   SearchState Find(ServerSearch& search);
   // Call when memory is short: somebody may have started another server. Has the thread look, if the last look was some time
   // ago, and returns at once. Does nothing without a thread.
   void LookForNew();
-  // Requires: no search goes on.
+  // Requires (unchecked): no search goes on.
   void Stop();
 
  private:
   void Run();
 
-  // Has the thread run. Requires: the mutex.
+  // Has the thread run. Requires (unchecked): the mutex.
   Status StartRunning();
 
   const std::function<Status(ServerId)> find_;

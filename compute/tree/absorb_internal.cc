@@ -1,4 +1,5 @@
 // ParentLinker where a merge of internal nodes was not finished: has the left one take over the children of the right one.
+#include <cassert>
 #include <utility>
 
 #include "compute/tree/node_union.h"
@@ -8,6 +9,7 @@ namespace gossamer {
 
 Task<Result<std::optional<RemotePtr>>> ParentLinker::Absorb(Op& op, uint32_t level,
                                                             const Key& key) {
+  assert(level > 0);
   const uint32_t bytes = context_.store.parameters.node_bytes;
   const std::optional<RemotePtr> nothing;
   const Result<NodeCache::Step> path =

@@ -1,6 +1,7 @@
 // Whether a child is there, before it gets a downlink (rule W4).
 #include "compute/tree/check_child.h"
 
+#include <cassert>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ bool ChildMatches(const TreeContext& context, const std::byte* image, uint32_t l
 
 Verb ReadLockOf(const TreeContext& context, RemotePtr child, LocalAddress into) {
   const ServerInfo* const server = context.links.servers().Find(child.server());
+  assert(server != nullptr);
   return Verb::FetchAdd(Space::kLockTable, LockSlotOffset(child, server->lock_table_bytes), 0,
                         into);
 }

@@ -7,6 +7,7 @@
 // Thread-safety: none. Cost: no allocation in the steady state.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,7 @@ inline bool WantsBlock(const ScanEntry& entry) {
 }
 // That block. Requires: WantsBlock.
 inline BlockRef BlockOf(const ScanEntry& entry) {
+  assert(WantsBlock(entry));
   BlockRef ref;
   std::memcpy(&ref, entry.bytes + entry.key_bytes, sizeof ref);
   return ref;

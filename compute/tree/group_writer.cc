@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 #include "compute/rules/rules.h"
@@ -42,6 +43,7 @@ void GroupWriter::MakeWrite(const WriteBatch& batch, size_t position, LeafWrite&
 
 Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t& end,
                                 const NodeCache::Step& path, Tally& tally) {
+  assert(first < batch.size() && end <= batch.size());
   LeafWish wish;
   MakeWrite(batch, first, wish.write);
   std::array<LeafWrite, kFew> along;

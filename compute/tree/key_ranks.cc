@@ -23,6 +23,7 @@ static_assert(kMaxRanked % kRankLanes == 0);
 // Requires: storage for `count` rounded up to a multiple of kRankLanes in both. What `numbers` holds behind `count` does not
 // matter.
 void CountLessHere(const int32_t* numbers, size_t count, int32_t* ranks) {
+  assert(count <= kMaxRanked);
   const hn::CappedTag<int32_t, kRankLanes> tag;
   for (size_t first = 0; first < count; first += hn::Lanes(tag)) {
     const auto own = hn::LoadU(tag, numbers + first);
@@ -43,6 +44,7 @@ HWY_AFTER_NAMESPACE();
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include "proto/key.h"
 
@@ -91,6 +93,8 @@ void RankByKey(std::span<const Entry> entries, RankScratch& scratch, std::vector
     if (words[a] != words[b]) return words[a] < words[b];
     return PrefixedKey(entries[a].key) < PrefixedKey(entries[b].key);
   });
+  assert(std::ranges::adjacent_find(order, {}, [&](uint32_t i) { return entries[i].key; }) ==
+         order.end());
   for (size_t i = 0; i < count; ++i) ranks[order[i]] = static_cast<uint32_t>(i);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <vector>
 
 #include "compute/rules/rules.h"
@@ -119,6 +120,7 @@ void LeafCommitter::AddWrites(LockedLeaf& locked, Batch& batch) const {
 }
 
 void LeafCommitter::AddCommit(LockedLeaf& locked, const Ending& ending, Batch& batch) const {
+  assert(locked.lock.is_held() && locked.lock.IsInEpoch());
   const size_t first = batch.verbs().size();
   AddWrites(locked, batch);
   locked.lock.AddEnd(batch, first, ending.after());

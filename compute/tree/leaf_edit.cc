@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <limits>
 
 #include "compute/tree/key_ranks.h"
@@ -108,6 +109,7 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
 // `keys`: in their order. Requires: at least 2 entries.
 size_t FindMiddle(const LeafPacker& packer, const LeafRewrite& rewrite,
                   std::span<const Entry> entries, std::span<const KeyView> keys) {
+  assert(entries.size() >= 2 && keys.size() == entries.size());
   const size_t count = keys.size();
   const KeyView low = rewrite.low;
   const KeyView high = rewrite.high.infinite ? KeyView() : rewrite.high.key.view();
@@ -197,6 +199,7 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t left_count,
                                       std::span<std::byte> left, std::span<std::byte> right) {
+  assert(left_count < entries.size());
   if (entries.size() < 2) return std::nullopt;
   RankScratch scratch;
   std::vector<uint32_t> ranks;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 #include "compute/node/unit_buffers.h"
@@ -30,6 +31,8 @@ void LeafEditor::AcceptHandedOver(uint32_t units) {
 }
 
 void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
+  assert(known_ == (uint32_t{1} << geometry_.units()) - 1 ||
+         known_ == (uint32_t{2} << geometry_.units()) - 1);
   size_t count = entries.size();
   for (uint32_t number = 0; number < geometry_.units(); ++number) count += Unit(number).count();
   auto next = entries.size();

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -88,6 +89,7 @@ class LeafEditor {
   uint32_t changed() const { return changed_; }
   // Requires: the unit is known.
   const GroupView& Unit(uint32_t number) const {
+    assert(knows(number));
     return *std::launder(reinterpret_cast<const GroupView*>(&views_[number * sizeof(GroupView)]));
   }
   std::span<std::byte> bytes(uint32_t number) const {

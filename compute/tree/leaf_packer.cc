@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <optional>
 
 #include "compute/cache/leaf_hint.h"
@@ -168,6 +169,7 @@ LeafPacker::Placed LeafPacker::Place(const Supply& supply, const Most& most) {
       return {prefix, supply.high.key.size() - prefix, prefix + suffix};
     }
     const KeyView next = entries[i + 1].key;
+    assert(entries[i].key < next);
     const size_t separator = SeparatorBytes(entries[i].key, next);
     const size_t prefix = std::min(low.CommonWith(next), separator);
     // The leaf does not end where its fence would be longer.

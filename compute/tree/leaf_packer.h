@@ -79,7 +79,7 @@ class LeafPacker {
   };
   // Whether all entries of `content` fit into one leaf, placed in the given order. Those of a leaf fit again in the order of
   // LeafView::AppendTo. Sets `content.own`.
-  // Requires: distinct keys, all of them known whole unless `own` is kNever.
+  // Requires (unchecked): distinct keys, all of them known whole unless `own` is kNever.
   bool PlaceAll(LeafContent& content, Own own);
   // Encodes the leaf of the last Place or PlaceAll to `out` (node_bytes). `content.entries` are the entries that were placed.
   // Returns the leaf's hint.

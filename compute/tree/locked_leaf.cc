@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <utility>
 
 #include "compute/rules/rules.h"
@@ -125,6 +126,7 @@ bool LeafLocker::PrepareTrial(LockedLeaf& locked) const {
 
 void LeafLocker::AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes, Batch& batch,
                           Trial& trial) const {
+  assert(!writes.empty() && locked.lock.HasTurn());
   const LeafGeometry& geometry = context_.geometry();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
                         geometry, locked.within());
@@ -134,6 +136,7 @@ void LeafLocker::AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes,
 }
 
 bool LeafLocker::AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const {
+  assert(locked.lock.is_held());
   const std::span<const Verb> behind = batch.verbs().subspan(trial.taking.verb + 1);
   const auto end = std::ranges::find_if_not(behind, &Verb::is_read);
   return std::all_of(behind.begin(), end,
@@ -255,6 +258,7 @@ Task<Status> LeafLocker::ReadOverflow(LockedLeaf& locked) const {
 }
 
 Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
+  assert(locked.lock.is_held());
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
   InlineBatch<1> batch(leaf.server());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -203,6 +204,7 @@ void ManyLeafWriter::Count(const Run& run, Chunk& chunk, const Lane& lane) {
 }
 
 bool ManyLeafWriter::HasManyLeaves(const Chunk& chunk, size_t count) const {
+  assert(count != 0 && chunk.keys[0] <= chunk.keys[count - 1]);
   // Whether the keys from `first` to `last` are cached as those of one leaf.
   const auto are_together = [&](size_t first, size_t last) {
     HighFence end;

@@ -9,6 +9,7 @@
 // Thread-safety: none; one for each session.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -50,6 +51,7 @@ class ManyWaySplitter {
   // Cost: 2 RT for the leaves, 1 RT for each parent that was locked along with them, and no allocation an entry.
   Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
                      Fill fill) {
+    assert(!entries.empty() && locked.path.low <= entries.front().key);
     const Part part{entries, locked.unit(0).high()};
     co_return co_await Split(op, locked, packer, {&part, 1}, locked.trailer->sibling(), fill);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ constexpr uint32_t kMaxMoves = 1000;
 }  // namespace
 
 Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, LockedParent parent) {
+  assert(!children.empty());
   Downlinks above;
   std::span<const InternalNode::Child> rest(children);
   for (;;) {

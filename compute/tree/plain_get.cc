@@ -37,6 +37,7 @@ void PlainGet::AddReads(const LeafGeometry& geometry, LocalAddress into, Batch& 
 
 PlainGet::Answer PlainGet::Judge(TreeContext& context, KeyView key,
                                  const std::optional<GroupView>& home) const {
+  assert(is_read());
   if (!home || !home->Admits(key)) return {};
   const LeafGeometry& geometry = context.geometry();
   const auto find = [&](const GroupView& unit) { return FindEntry(unit, key, hash_, geometry); };

@@ -2,6 +2,7 @@
 #include "compute/tree/scan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <utility>
 
@@ -18,6 +19,7 @@ constexpr uint64_t kSixteenths = 16;
 }  // namespace
 
 Scan& Scanner::Open(ScanRange range, uint64_t limit) {
+  assert(!range.to || range.from < *range.to);
   if (idle_.empty()) {
     all_.push_back(std::make_unique<Scan>());
     idle_.push_back(all_.back().get());
@@ -100,6 +102,7 @@ Scanner::State Scanner::Advance(Scan& scan) {
 }
 
 std::span<const ScanEntry> Scanner::Take(Scan& scan) {
+  assert(scan.taken < scan.page.ready);
   const size_t ready = scan.page.ready - scan.taken;
   const size_t count = scan.to_bookmark ? ready : std::min<uint64_t>(ready, scan.left);
   const std::span<const ScanEntry> taken(&scan.page.entries[scan.taken], count);

@@ -1,5 +1,6 @@
 #include "compute/tree/tree_height.h"
 
+#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -123,6 +124,7 @@ Task<Result<bool>> TreeHeight::WriteAndCheck(Op& op, RemotePtr pointer, const In
 }
 
 Task<Result<bool>> TreeHeight::Lower(Op& op, RootWord root) {
+  assert(root.level() != 0);
   Result<BufferLease> words = context_.links.Buffer(kWordBytes);
   if (!words) co_return words.error();
   RemoteLock lock(context_.locks, op);

@@ -27,7 +27,7 @@ class TreeHeight {
     kNotThere,   // the child was merged away, or is being merged: it gets no downlink
   };
   // Makes a root at `level`, with the old root and `child` as children.
-  // Requires: `op` holds no lock and no turn.
+  // Requires (unchecked): `op` holds no lock and no turn.
   // Errors: as of a write. Contended for a repair if the lock is taken.
   // Cost: 4 RT: lock, WRITE of the node and READ of the child, CAS of the root word, unlock.
   Task<Result<Raised>> Raise(Op& op, uint32_t level, const InternalNode::Child& child);

@@ -5,6 +5,7 @@
 // Thread-safety: none. Cost: a sort; no allocation once the scratch vectors have grown.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,7 +25,7 @@ class WriteBatch {
  public:
   // `results`, in the caller's order, get the result of each write; with none, only the first failure is kept. They are Ok
   // until something else is known.
-  // Requires: the pairs' keys ascend (equal neighbours are allowed), or Sort() follows.
+  // Requires (unchecked): the pairs' keys ascend (equal neighbours are allowed), or Sort() follows.
   WriteBatch(WriteMode mode, std::span<const KeyValueView> pairs, std::span<Status> results)
       : mode_(mode), pairs_(pairs), results_(results), first_failed_(pairs.size()) {
     for (Status& result : results_) {
@@ -64,6 +65,7 @@ class WriteBatch {
   // Whether the write at `position`, which was applied to its leaf's image, changes nothing there.
   // Requires: keeps_results().
   bool HasChangedNothing(size_t position) const {
+    assert(keeps_results());
     const Modification* const one = modification(position);
     return one != nullptr ? !one->is_applied() : !results_[IndexOf(position)];
   }
@@ -104,7 +106,10 @@ class WriteBatch {
 
   bool keeps_results() const { return !results_.empty(); }
   // Requires: keeps_results().
-  const Status& result(size_t position) const { return results_[IndexOf(position)]; }
+  const Status& result(size_t position) const {
+    assert(keeps_results());
+    return results_[IndexOf(position)];
+  }
   // The write was applied to its leaf's image. `status`: NotFound, say.
   void NoteApplied(size_t position, const Status& status) {
     // No leaf refuses a put: its result is Ok already. To look at it would bring its line into the cache.

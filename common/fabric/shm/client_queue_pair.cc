@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 
 #include "common/asymmetric_fence.h"
@@ -118,6 +119,7 @@ void ClientQueuePair::ApplyWrite(const Verb& verb, const SpaceView& view) {
 }
 
 void ClientQueuePair::Post(ControlCall& call) {
+  assert(working());
   call.status = VerbStatus::kPending;
   unsent_.Push(call);
   posted_at_.push_back(Clock::now());

@@ -4,6 +4,7 @@
 // Thread-safety: none; for the control thread. Cost: O(log n).
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,7 +19,10 @@ class Newcomers {
   using Clock = Endpoint::Clock;
 
   // Requires: ids grow.
-  void Add(uint64_t id, Clock::time_point now) { came_.emplace_hint(came_.end(), id, now); }
+  void Add(uint64_t id, Clock::time_point now) {
+    assert(came_.empty() || came_.rbegin()->first < id);
+    came_.emplace_hint(came_.end(), id, now);
+  }
   void Remove(uint64_t id) { came_.erase(id); }
   bool contains(uint64_t id) const { return came_.contains(id); }
   size_t size() const { return came_.size(); }

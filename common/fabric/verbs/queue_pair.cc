@@ -1,5 +1,6 @@
 #include "common/fabric/verbs/queue_pair.h"
 
+#include <cassert>
 #include <cstring>
 
 #include "common/fabric/verbs/wire.h"
@@ -7,6 +8,7 @@
 namespace gossamer::verbs {
 
 bool QueuePair::PostCall(ControlCall& call) {
+  assert(free_sends != 0 && free_replies != 0);
   const ControlHeader header{next_request++, call.request_bytes};
   const uint32_t slot = header.sequence % kControlDepth;
   const LocalAddress message = slots.address(slot * kControlSlotBytes);

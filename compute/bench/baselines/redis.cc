@@ -51,7 +51,7 @@ class Redis : public Baseline {
     }
     return Ok();
   }
-  // Requires: `Finish` was called.
+  // Requires (unchecked): `Finish` was called.
   Result<double> CpuSeconds() override {
     double total = OwnCpuSeconds();
     for (const char* field : {"used_cpu_user", "used_cpu_sys"}) {

@@ -1,6 +1,7 @@
 #include "compute/bench/redis/memcached_packets.h"
 
 #include <array>
+#include <cassert>
 
 namespace gossamer::bench {
 namespace {
@@ -71,6 +72,7 @@ ReplyEnd FindPacketsEnd(std::string_view bytes) {
 }
 
 MemcachedPacket PacketReader::Next() {
+  assert(has_next());
   const size_t key_bytes = Load(rest_, kKeyBytesAt, 2);
   const size_t extra_bytes = Load(rest_, kExtraBytesAt, 1);
   const std::string_view body = rest_.substr(kHeaderBytes, Load(rest_, kBodyBytesAt, 4));

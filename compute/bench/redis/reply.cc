@@ -1,5 +1,6 @@
 #include "compute/bench/redis/reply.h"
 
+#include <cassert>
 #include <charconv>
 
 namespace gossamer::bench {
@@ -51,6 +52,7 @@ ReplyEnd FindReplyEnd(std::string_view bytes) {
 }
 
 ReplyElement ReplyReader::Next() {
+  assert(!rest_.empty());
   using Kind = ReplyElement::Kind;
   const size_t line_end = rest_.find("\r\n");
   const char type = rest_.front();

@@ -7,6 +7,7 @@
 // name.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -66,6 +67,7 @@ inline constexpr uint32_t kPreloader = kMaxWriters - 1;
 
 // Requires: `sequence` >= 1.
 constexpr ValueId MakeValueId(uint32_t key, uint32_t writer, uint32_t sequence) {
+  assert(sequence != 0);
   return uint64_t{key} << 44 | uint64_t{writer} << 32 | sequence;
 }
 constexpr uint32_t KeyOf(ValueId id) { return static_cast<uint32_t>(id >> 44); }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -60,6 +61,7 @@ class Readable {
  public:
   // Requires: changes are added in order of start.
   void Add(const Change& change) {
+    assert(starts_.empty() || starts_.back() <= change.start);
     const int64_t until = until_.empty() ? kBeforeAll : until_.back();
     starts_.push_back(change.start);
     until_.push_back(std::max(until, change.superseded));

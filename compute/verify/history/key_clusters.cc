@@ -1,6 +1,7 @@
 #include "compute/verify/history/key_clusters.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "compute/verify/history/same_hash.h"
 
@@ -54,6 +55,7 @@ void AppendBytes(uint32_t length, Random& draws, std::string& text) {
 
 KeyClusters::KeyClusters(uint32_t keys, uint32_t max_key_bytes, uint64_t seed)
     : seed_(seed), max_key_bytes_(max_key_bytes) {
+  assert(max_key_bytes >= 33 && keys <= uint32_t{1} << 20);
   constexpr uint64_t kOwnStream = ~uint64_t{0};
   Random draws(seed_, kOwnStream);
   region_clusters_ = 1u << 2 * draws.Below(4);

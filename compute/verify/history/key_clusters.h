@@ -33,7 +33,7 @@ class KeyClusters {
   // Requires: 33 <= max_key_bytes; at most 2^20 keys.
   KeyClusters(uint32_t keys, uint32_t max_key_bytes, uint64_t seed);
 
-  // Requires: key <= keys. Cost: one allocation.
+  // Requires (unchecked): key <= keys. Cost: one allocation.
   std::string Text(uint32_t key) const;
   // The first key of the only cluster that may have a key with this text, if there is one. It may lie beyond the last key.
   std::optional<uint32_t> ClusterOf(std::string_view text) const;

@@ -197,7 +197,7 @@ class Configurations {
 
  private:
   // Whether `a` covers `b`: whatever explains the rest of the history from `b` also explains it
-  // from `a`. Requires: both have the same value, and the same writes done among the writes
+  // from `a`. Requires (unchecked): both have the same value, and the same writes done among the writes
   // that must happen.
   bool Covers(const One& a, const One& b) const {
     return b.done.And(open_.unknown).Includes(a.done.And(open_.unknown)) &&

@@ -3,6 +3,7 @@
 // Thread-safety: pure functions.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -16,6 +17,7 @@ namespace gossamer::history {
 // KeyHash folds one word after the other into its state by a bijection: so the last word can make up for any other.
 // Requires: both have one length, a multiple of 8.
 inline std::string WithHashOf(std::string_view other, std::string_view front) {
+  assert(other.size() == front.size() && other.size() % sizeof(uint64_t) == 0);
   // KeyHash ends with the image of the state before a last word of zeros.
   const auto state_behind = [](std::string_view text) {
     const auto unshift = [](uint64_t value) { return value ^ value >> 33; };

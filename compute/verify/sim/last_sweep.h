@@ -11,7 +11,7 @@ namespace gossamer::simulator {
 
 // Client `number` sweeps, and walks the tree. Then nothing is lost on any memory server, and everything is accounted for.
 // Findings go to the scene's verdict.
-// Requires: all other clients are closed, their leases have ended, and faults are off.
+// Requires (unchecked): all other clients are closed, their leases have ended, and faults are off.
 void SweepAtEnd(Scene& scene, uint32_t number);
 
 // Client `number` repairs the tree. Returns false if not all of the store is left, or can be made whole.

@@ -73,7 +73,7 @@ struct Measurement {
 };
 
 // Errors: that of the first failed operation; none should fail.
-// Requires: valid options.
+// Requires (unchecked): valid options.
 Result<Measurement> Measure(const MeasureOptions& options, const MeasuredDesign& design);
 
 struct PlannedMeasurement {

@@ -143,7 +143,7 @@ struct Plan {
 
 // Errors: InvalidArgument for an unknown profile and for numbers that make no run.
 Status Validate(const RunOptions& options);
-// Requires: valid options.
+// Requires (unchecked): valid options.
 Plan DrawPlan(const RunOptions& options, uint64_t seed);
 // One line for people.
 std::string ToString(const Plan& plan);

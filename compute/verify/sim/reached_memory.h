@@ -30,7 +30,7 @@ class ReachedMemory {
     uint64_t offset;
   };
 
-  // Requires: all memory servers live.
+  // Requires (unchecked): all memory servers live.
   ReachedMemory(SimNetwork& network, std::span<const std::unique_ptr<EmbeddedMemory>> memory,
                 const StoreParameters& parameters);
 

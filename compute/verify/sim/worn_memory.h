@@ -10,7 +10,7 @@
 namespace gossamer::simulator {
 
 // All free memory of the store's memory servers has been nodes, the last ones of that generation. Blocks.
-// Requires: no faults yet.
+// Requires (unchecked): no faults yet.
 Status WearMemory(SimNetwork& network, const StoreRecord& record, uint64_t chunk_bytes,
                   uint8_t generation);
 

@@ -2,6 +2,7 @@
 // or through their own memcached. They end with this object, and also when this process is killed.
 #pragma once
 
+#include <cassert>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -36,7 +37,10 @@ class Cluster {
   void Signal(uint32_t place, int signal) const;
   // Returns false if memcached does not answer.
   // Requires: the cluster has its own memcached.
-  bool Flush() const { return memcached_->FlushAll(); }
+  bool Flush() const {
+    assert(memcached_);
+    return memcached_->FlushAll();
+  }
   // Ends memcached, and starts it again, empty, after `absence`.
   bool RestartMemcached(std::chrono::milliseconds absence);
   // Ends all servers, the first one last. Fails if one does not end well.
