@@ -74,15 +74,9 @@ DEFINE_string(
     prefetch, "payload",
     "what such a batch prefetches of the cache's nodes: header, header_and_middle, whole, "
     "children, predicted or payload");
-DEFINE_bool(combine_commands, true, "verbs that need not wait for each other go out together");
 DEFINE_bool(on_chip_locks, true,
             "--local: lock table in the NIC's memory where there is any (a running store's servers "
             "decide that themselves)");
-DEFINE_bool(hierarchical_locks, true, "local lock queues, handover and combined writes");
-DEFINE_uint32(
-    max_handovers, 4,
-    "hierarchical locks: so many turns more at most before other compute servers may have a lock");
-DEFINE_bool(two_level_versions, true, "groups are read and written, not whole leaves");
 
 namespace gossamer::bench {
 namespace {
@@ -148,10 +142,6 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .cache_bytes = FLAGS_cache_bytes,
           .traversal_batch = FLAGS_traversal_batch,
           .prefetch = FLAGS_prefetch,
-          .techniques = {.combine_commands = FLAGS_combine_commands,
-                         .hierarchical_locks = FLAGS_hierarchical_locks,
-                         .two_level_versions = FLAGS_two_level_versions,
-                         .max_handovers = FLAGS_max_handovers},
           .on_chip_locks = FLAGS_on_chip_locks};
 }
 
@@ -169,10 +159,8 @@ std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
 }
 
 // Flags of the product's client.
-constexpr std::array<std::string_view, 7> kOfProduct = {
-    "combine_commands", "on_chip_locks",      "hierarchical_locks",
-    "max_handovers",    "two_level_versions", "traversal_batch",
-    "prefetch"};
+constexpr std::array<std::string_view, 3> kOfProduct = {"on_chip_locks", "traversal_batch",
+                                                        "prefetch"};
 
 // Returns why a flag makes no sense with the chosen store, or "".
 std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan) {

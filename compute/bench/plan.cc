@@ -330,13 +330,11 @@ Result<Plan> MakePlan(const FlagValues& flags) {
                  .fabric = flags.fabric,
                  .device = flags.device,
                  .cache_bytes = cache_bytes.value(),
-                 .techniques = flags.techniques,
                  .traversal = traversal};
     return plan;
   }
   plan.local.emplace();
   plan.local->cache_bytes = cache_bytes.value();
-  plan.local->techniques = flags.techniques;
   plan.local->traversal = traversal;
   plan.local->on_chip_locks = flags.on_chip_locks;
   if (flags.local != "auto") {

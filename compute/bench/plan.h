@@ -56,7 +56,6 @@ struct FlagValues {
   std::string cache_bytes = "256MiB";
   std::string traversal_batch = "auto";
   std::string prefetch = "payload";
-  Techniques techniques{};
   bool on_chip_locks = true;
 };
 

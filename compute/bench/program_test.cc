@@ -78,7 +78,7 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--local", "--design=fast"}, "--design=fast is not one of naive, combined, on_chip, "},
       {{"--design=sherman"}, "--design=sherman is a store in this process: give --local"},
       {{"--local", "--design=sherman", "--batch=8"}, "leave out --batch"},
-      {{"--local", "--design=naive", "--max_handovers=1"}, "--max_handovers is of --design=goss"},
+      {{"--local", "--design=naive", "--prefetch=whole"}, "--prefetch is of --design=gossamer"},
       {{"run"}, "takes flags only; 'run' is none"},
   };
   for (const Case& wrong : cases) {
@@ -200,18 +200,6 @@ TEST(BenchProgramTest, TheCacheCountsWhatAllThreadsLookUp) {
   EXPECT_GT(cache.at("hits"), 0);
   EXPECT_GT(cache.at("evictions"), 0);
   EXPECT_LE(cache.at("bytes"), 20'000);
-}
-
-TEST(BenchProgramTest, LocksAreHandedOverAsOftenAsTheFlagSays) {
-  const std::vector<std::string> flags = {"--records=100", "--operations=40000", "--workload=a",
-                                          "--coroutines=32"};
-  const auto handed_over = [&flags](const char* limit) {
-    std::vector<std::string> words = flags;
-    words.emplace_back(limit);
-    return Measure(words).at("locks").at("handed_over").get<uint64_t>();
-  };
-  EXPECT_EQ(handed_over("--max_handovers=0"), 0u);
-  EXPECT_GT(handed_over("--max_handovers=4"), 0u);
 }
 
 TEST(BenchProgramTest, ThreadsBatchesAndLongRecords) {

@@ -84,7 +84,6 @@ Task<Status> RemoteLock::BackOff() {
     holder_is_dead_ = rules::MayTakeFrom(state && state.value() == LeaseState::kEnded);
     if (holder_is_dead_) co_return Ok();
   }
-  if (!locks_->techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
   co_await scheduler.SleepFor(locks_->pauses.AtMost(LongestPauseNs()));
   co_return Ok();
 }

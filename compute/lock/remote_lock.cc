@@ -50,12 +50,7 @@ void RemoteLock::SetNode(RemotePtr node) {
   place_ = place;
 }
 
-bool RemoteLock::HasTurn() const {
-  return !locks_->techniques.hierarchical_locks || locks_->table.IsAt(turn_, place_);
-}
-
 bool RemoteLock::TryTakeTurn() {
-  if (!locks_->techniques.hierarchical_locks) return true;
   turn_.GiveUp();
   turn_ = locks_->table.TryTake(place_, locks_->links.scheduler());
   return static_cast<bool>(turn_);
@@ -68,7 +63,6 @@ bool RemoteLock::TryShareTurn(const RemoteLock& other) {
 }
 
 Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
-  if (!locks_->techniques.hierarchical_locks) co_return LockTable::Answer::kTurn;
   HasWaitedLong();  // starts the lock timeout
   LockTable::Waiter waiter(locks_->links.scheduler());
   waiter.place = place_;
@@ -79,15 +73,10 @@ Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
   co_return waiter.answer;
 }
 
-// With hierarchical locks this compute server has one turn at the lock, so that its own word is that of the coroutine
-// with the turn. Without, several coroutines may contend: each tells its own word by a ticket (rule U2).
+// This compute server has one turn at the lock: its own word is that of the coroutine with the turn (rule U2).
 LockWord RemoteLock::NewWord() const {
   const LockWord plain = rules::WordFor(locks_->links.LeaseWith(server()), node_);
-  const LockWord word = is_merge_ ? plain.ForMerge() : plain;
-  if (locks_->techniques.hierarchical_locks) return word;
-  constexpr uint64_t kTicket = (uint64_t{1} << 23) - 1;
-  const uint64_t ticket = locks_->tickets.fetch_add(1, std::memory_order_relaxed) & kTicket;
-  return LockWord::FromWord((word.word() & ~kTicket) | ticket);
+  return is_merge_ ? plain.ForMerge() : plain;
 }
 
 Task<Status> RemoteLock::AdoptHandedOver() {
@@ -167,13 +156,8 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     } else {
       for (const Verb& read : reads) batch.Add(read);
     }
-    if (locks_->techniques.combine_commands) {
-      Batch* const batches[] = {alongside, &batch};
-      if (alongside != nullptr || !batch.empty()) co_await links.ExecuteAll(*op_, batches);
-    } else {
-      if (alongside != nullptr) co_await ExecuteOneByOne(*alongside, {});
-      co_await ExecuteOneByOne(batch, {});
-    }
+    Batch* const batches[] = {alongside, &batch};
+    if (alongside != nullptr || !batch.empty()) co_await links.ExecuteAll(*op_, batches);
     const bool is_unknown = takes && !LearnTaken(taking, batch);
     if (takes && !is_unknown && tries_ != 0) LearnRoundTrip(links.scheduler().Now() - start);
     if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
@@ -291,44 +275,13 @@ Task<Result<RemoteLock::ReadState>> RemoteLock::ReleaseAndRead(const Verb& read)
   InlineBatch<2> batch(server());
   batch.Add(read);
   batch.Add(ReleaseVerb(held));
-  co_await ExecuteInOrder(batch, held.word.lease());
+  co_await locks_->links.Execute(*op_, batch);
   if (batch.status() != VerbStatus::kSuccess) {
     BOOST_OUTCOME_CO_TRYV(co_await SettleRelease(held));
     co_return ReadState::kUnknown;
   }
   BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), held));
   co_return ReadState::kRead;
-}
-
-Task<void> RemoteLock::ExecuteInOrder(Batch& batch, Lease epoch) {
-  if (locks_->techniques.combine_commands) {
-    co_await locks_->links.Execute(*op_, batch);
-  } else {
-    co_await ExecuteOneByOne(batch, epoch);
-  }
-}
-
-Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch) {
-  Links& links = locks_->links;
-  for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
-  for (Verb& verb : batch.verbs()) {
-    InlineBatch<1> single(batch.server());
-    single.Add(verb);
-    const bool may_post = !epoch || (*epoch == links.LeaseWith(batch.server()) && MayLink());
-    if (!may_post) {
-      verb.status = VerbStatus::kFlushed;
-      co_return;
-    }
-    co_await links.Execute(*op_, single);
-    verb.status = single.status();
-    if (verb.status != VerbStatus::kSuccess) co_return;
-    // Nothing is read under a lock that could not be taken.
-    const bool lost = verb.is_conditional() && verb.old_value() != verb.compare;
-    if (lost) {
-      for (Verb& skipped : batch.verbs()) skipped.status = VerbStatus::kSuccess;
-      co_return;
-    }
-  }
 }
 
 void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
@@ -353,11 +306,7 @@ Task<Status> RemoteLock::Commit(Batch& batch, After after,
     co_return may_link;
   }
   AddEnd(batch, 0, after);
-  if (locks_->techniques.combine_commands) {
-    co_await locks_->links.Execute(*op_, batch);
-  } else {
-    co_await ExecuteOneByOne(batch, pending_.held.word.lease());
-  }
+  co_await locks_->links.Execute(*op_, batch);
   std::optional<Status> result = ResultOf(batch);
   if (result) co_return std::move(*result);
   co_return co_await SettleCommit(batch, changed);
@@ -392,7 +341,7 @@ Status RemoteLock::Conclude(std::span<const Verb> verbs) const {
 }
 
 LockTable::Waiter* RemoteLock::NextWaiter() {
-  const bool may = turn_ && held_.handovers < locks_->techniques.max_handovers;
+  const bool may = turn_ && held_.handovers < kMaxHandovers;
   return may ? turn_.NextAt(place_) : nullptr;
 }
 

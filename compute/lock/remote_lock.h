@@ -4,7 +4,7 @@
 // the same word share it. A lock is taken in two steps:
 //
 //   1. Its *turn* at the compute server's LockTable, first come first served: of all coroutines of
-//      all sessions here, one contends remotely (hierarchical locks; without them, all do).
+//      all sessions here, one contends remotely.
 //   2. CAS of the word from 0 to (lease, node). The READs of what the lock guards are posted behind
 //      the CAS, in the same batch. If the CAS fails, their results are discarded (rule R4).
 //
@@ -74,6 +74,8 @@ class [[nodiscard]] RemoteLock {
   static constexpr uint32_t kMaxReads = 3;
   // WRITEs of one commit, at most.
   static constexpr uint32_t kMaxWrites = 8;
+  // So many times in a row, at most, a lock is handed over within this compute server. Then the others may take it.
+  static constexpr uint32_t kMaxHandovers = 4;
 
   // What becomes of the lock behind a commit's WRITEs.
   enum class After : uint8_t { kRelease, kKeep };
@@ -149,12 +151,10 @@ class [[nodiscard]] RemoteLock {
 
   // Marks the words that this takes the lock with from now on: its holder merges the node away (rule W4), or undoes that (rule W12).
   void MarkAsMerge() { is_merge_ = true; }
-  // Whether this has the turn at the lock it aims at; always, without hierarchical locks.
-  bool HasTurn() const;
+  // Whether this has the turn at the lock it aims at.
+  bool HasTurn() const { return locks_->table.IsAt(turn_, place_); }
   // Loads what TryTakeTurn needs.
-  void PrefetchTurn() const {
-    if (locks_->techniques.hierarchical_locks) locks_->table.Prefetch(place_);
-  }
+  void PrefetchTurn() const { locks_->table.Prefetch(place_); }
   // Takes the turn if it is free. Returns HasTurn().
   bool TryTakeTurn();
   // Shares the turn of `other`, a lock of the same operation at another place, if that is a turn here as well. Returns
@@ -306,11 +306,6 @@ class [[nodiscard]] RemoteLock {
   Task<Status> EnterEpoch(HeldLock held);
   // After a try whose batch failed; `unknown` is the word that its CAS may have written, null if that is known.
   Task<Status> RecoverTry(const LockWord* unknown);
-  // Executes the verbs of `batch`, of a commit or release under `epoch`, in their order.
-  Task<void> ExecuteInOrder(Batch& batch, Lease epoch);
-  // Without command combining: the verbs of `batch` in their order, each in 1 RT. With `epoch`, a verb is posted only
-  // while rules L4 and U4 hold.
-  Task<void> ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch);
   // What a commit that was applied by `verbs` returns.
   Status Conclude(std::span<const Verb> verbs) const;
   // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted again.

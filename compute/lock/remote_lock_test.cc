@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compute/lock/testing/lock_session.h"
@@ -116,21 +117,6 @@ TEST_F(RemoteLockTest, CommitsAndReleasesInOneBatch) {
   EXPECT_FALSE(lock.is_held());
 }
 
-TEST_F(RemoteLockTest, WithoutCombiningEachVerbIsARoundTrip) {
-  sharing_.techniques.combine_commands = false;
-  RemoteLock lock = session_.LockOf(kNode, op_);
-  Take(lock);
-  op_.wire = {};
-  EXPECT_TRUE(CommitOneWrite(lock));
-  EXPECT_EQ(op_.wire.round_trips, 2U);
-  // Nothing is read under a lock that could not be taken.
-  session_.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
-  session_.endpoint.posted.clear();
-  const Verb read = ReadNode();
-  EXPECT_EQ(session_.Run(lock.Try({&read, 1})).value(), Attempt::kRefused);
-  EXPECT_THAT(Verbs(), ElementsAre("CAS"));
-}
-
 TEST_F(RemoteLockTest, FindsOutThatALostCasTookIt) {
   for (const Fate fate : {Fate::kLost, Fate::kAppliedAndLost}) {
     Op op;
@@ -233,6 +219,37 @@ TEST_F(RemoteLockTest, IsHandedOverWithItsWord) {
   EXPECT_EQ(session_.Run(second.Try({})).value(), Attempt::kTaken);
   EXPECT_THAT(Verbs(), ElementsAre()) << "no CAS";
   EXPECT_TRUE(session_.Run(second.Release()));
+}
+
+TEST_F(RemoteLockTest, IsHandedOverSoOftenInARowAndNoMore) {
+  RemoteLock first = session_.LockOf(kNode, op_);
+  Take(first);
+  Op op;
+  RemoteLock second(session_.locks, op);
+  second.UseWords(session_.words.address(16), session_.words.address(24));
+  ASSERT_TRUE(session_.Aim(second, kNode));
+  RemoteLock* holder = &first;
+  RemoteLock* waiter = &second;
+  const auto wait = [&] {
+    session_.scheduler.Spawn([](RemoteLock& lock) -> Task<void> {
+      EXPECT_EQ(co_await lock.TakeTurn(nullptr), LockTable::Answer::kTurn);
+    }(*waiter));
+  };
+  for (uint32_t i = 0; i < RemoteLock::kMaxHandovers; ++i) {
+    wait();
+    LockTable::Waiter* const next = holder->NextWaiter();
+    ASSERT_NE(next, nullptr) << i;
+    holder->HandOver(*next);
+    session_.scheduler.RunUntil(0);
+    ASSERT_TRUE(waiter->is_held());
+    std::swap(holder, waiter);
+  }
+  wait();
+  EXPECT_EQ(holder->NextWaiter(), nullptr) << "other compute servers come first";
+  EXPECT_TRUE(session_.Run(holder->Release()));
+  holder->GiveUpTurn();
+  session_.scheduler.RunUntil(0);
+  EXPECT_FALSE(waiter->is_held());
 }
 
 // Another session, which has registered anew, gets a lock of the lease before.

@@ -1,9 +1,8 @@
 // RemoteLocks: what the locks of a session have in common.
 //
-// Thread-safety: none; what several sessions share (table, orphans, leases, tickets) is thread-safe by itself.
+// Thread-safety: none; what several sessions share (table, orphans, leases) is thread-safe by itself.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "compute/allocation/session_allocator.h"
@@ -13,7 +12,6 @@
 #include "compute/lock/orphaned_locks.h"
 #include "compute/session/links.h"
 #include "compute/session/pauses.h"
-#include "gossamer/techniques.h"
 #include "proto/leaf_geometry.h"
 
 namespace gossamer {
@@ -25,9 +23,7 @@ struct RemoteLocks {
   OrphanedLocks& orphans;
   LeaseStatus& leases;
   const SessionAllocator& memory;
-  std::atomic<uint32_t>& tickets;  // of lock words, without hierarchical locks
   const LeafGeometry& geometry;
-  const Techniques& techniques;
   uint32_t timeout_ms;
   LiveLockCounts& counts;
 

@@ -21,7 +21,6 @@
 #include "compute/session/running_operations.h"
 #include "compute/session/server_search.h"
 #include "compute/session/servers.h"
-#include "gossamer/techniques.h"
 #include "gossamer/traversal.h"
 #include "proto/leaf.h"
 #include "proto/region.h"
@@ -35,7 +34,6 @@ struct TreeOptions {
   // refusal when they renew their leases.
   uint32_t memory_patience_ms = 2500;
   uint64_t seed = 0;  // for all random choices; 0: a new one each time
-  Techniques techniques{};
   Traversal traversal{};
 };
 
@@ -68,8 +66,7 @@ struct StoreState {
   const LeafGeometry geometry;
   const InlineLimits inline_limits;
   const TreeOptions options;
-  std::atomic<uint64_t> seeds;        // each session takes one
-  std::atomic<uint32_t> tickets = 0;  // of lock words, without hierarchical locks
+  std::atomic<uint64_t> seeds;  // each session takes one
   Servers servers;
   RunningOperations running;
   NodeCache cache;

@@ -41,13 +41,13 @@ struct History {
   size_t newest() const { return present.size() - 1; }
 };
 
-class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques>> {
+class AdversaryTest : public testing::TestWithParam<Shape> {
  protected:
   static constexpr size_t kClients = 3;
   static constexpr size_t kTasks = 5;  // of each kind, at each client
-  static constexpr int kSteps = Rounds(120);
+  static constexpr int kSteps = Rounds(240);
 
-  static const Shape& shape() { return std::get<Shape>(GetParam()); }
+  static const Shape& shape() { return GetParam(); }
 
   std::string KeyOf(size_t index) const { return NumberKey(index * 0x9e3779b97f4a7c15u); }
 
@@ -192,11 +192,8 @@ TEST_P(AdversaryTest, NothingIsLostDoubledOrOutOfOrder) {
     plans[i].random.seed(random_());
     plans[i].tear = 0.2;
     plans[i].max_delay = 6;
-    // The last client has all techniques, whatever the others lack: they share the store.
-    const bool is_last = i + 1 == kClients;
-    const Techniques techniques = is_last ? Techniques() : std::get<Techniques>(GetParam());
-    clients.push_back(std::make_unique<TestClient>(
-        cluster, ClientOptions{600'000, shape.cache_bytes, techniques}));
+    clients.push_back(
+        std::make_unique<TestClient>(cluster, ClientOptions{600'000, shape.cache_bytes}));
     sessions.push_back(clients[i]->NewSession(plans[i]));
   }
   for (size_t i = 0; i < kClients; ++i) {
@@ -244,16 +241,13 @@ TEST_P(AdversaryTest, NothingIsLostDoubledOrOutOfOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AdversaryTest,
-    testing::Combine(testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1024, 1 << 20, 300, 6},
-                                     Shape{"OneLock", {256, 8, 8}, 2, 8, 1 << 20, 60, 6},
-                                     Shape{"Blocks", {256, 8, 8}, 2, 256, 1 << 20, 150, 150},
-                                     Shape{"NoCache", {256, 8, 8}, 1, 256, 0, 150, 20},
-                                     Shape{"TinyCache", {512, 32, 16}, 3, 256, 1024, 300, 20},
-                                     Shape{"FewKeys", {1024, 32, 16}, 1, 1 << 10, 1 << 20, 15, 16}),
-                     testing::ValuesIn(AllTechniques())),
-    [](const testing::TestParamInfo<std::tuple<Shape, Techniques>>& param) {
-      return std::get<Shape>(param.param).name + "_" + NameOf(std::get<Techniques>(param.param));
-    });
+    testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1024, 1 << 20, 300, 6},
+                    Shape{"OneLock", {256, 8, 8}, 2, 8, 1 << 20, 60, 6},
+                    Shape{"Blocks", {256, 8, 8}, 2, 256, 1 << 20, 150, 150},
+                    Shape{"NoCache", {256, 8, 8}, 1, 256, 0, 150, 20},
+                    Shape{"TinyCache", {512, 32, 16}, 3, 256, 1024, 300, 20},
+                    Shape{"FewKeys", {1024, 32, 16}, 1, 1 << 10, 1 << 20, 15, 16}),
+    [](const testing::TestParamInfo<Shape>& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace gossamer

@@ -1,4 +1,4 @@
-// MultiPut and MultiDelete: against a model, with every set of techniques, and what they cost.
+// MultiPut and MultiDelete: against a model, and what they cost.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -25,9 +25,9 @@ struct ModelShape {
 };
 
 // Random batches on one session, compared with a std::map.
-class BatchModelTest : public testing::TestWithParam<std::tuple<ModelShape, Techniques>> {
+class BatchModelTest : public testing::TestWithParam<ModelShape> {
  protected:
-  static const ModelShape& shape() { return std::get<ModelShape>(GetParam()); }
+  static const ModelShape& shape() { return GetParam(); }
 
   // Eight bytes, or another length if the store takes longer keys.
   std::string KeyOf(uint64_t number) const {
@@ -123,7 +123,7 @@ TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
   options.servers = shape().servers;
   options.memory_bytes = uint64_t{64} << 20;
   TestCluster cluster(options);
-  TestClient client(cluster, {10'000, shape().cache_bytes, std::get<Techniques>(GetParam())});
+  TestClient client(cluster, {10'000, shape().cache_bytes});
   session_ = client.NewSession();
   for (int round = 0; round < Rounds(100); ++round) {
     switch (random_() % 6) {
@@ -145,17 +145,13 @@ TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, BatchModelTest,
-    testing::Combine(testing::Values(ModelShape{"SmallNodes", {256, 8, 8}, 1, 1 << 20, 3000, 8},
-                                     ModelShape{"Usual", {1024, 8, 8}, 2, 1 << 20, 5000, 8},
-                                     ModelShape{"LongKeys", {1024, 32, 64}, 1, 1 << 20, 2000, 64},
-                                     ModelShape{"Blocks", {512, 32, 16}, 2, 1 << 20, 1000, 200},
-                                     ModelShape{"LargeNodes", {4096, 16, 32}, 3, 1 << 20, 6000, 32},
-                                     ModelShape{"NoCache", {256, 8, 8}, 1, 0, 600, 12}),
-                     testing::ValuesIn(AllTechniques())),
-    [](const testing::TestParamInfo<std::tuple<ModelShape, Techniques>>& param) {
-      return std::get<ModelShape>(param.param).name + "_" +
-             NameOf(std::get<Techniques>(param.param));
-    });
+    testing::Values(ModelShape{"SmallNodes", {256, 8, 8}, 1, 1 << 20, 3000, 8},
+                    ModelShape{"Usual", {1024, 8, 8}, 2, 1 << 20, 5000, 8},
+                    ModelShape{"LongKeys", {1024, 32, 64}, 1, 1 << 20, 2000, 64},
+                    ModelShape{"Blocks", {512, 32, 16}, 2, 1 << 20, 1000, 200},
+                    ModelShape{"LargeNodes", {4096, 16, 32}, 3, 1 << 20, 6000, 32},
+                    ModelShape{"NoCache", {256, 8, 8}, 1, 0, 600, 12}),
+    [](const testing::TestParamInfo<ModelShape>& param) { return param.param.name; });
 
 // A bound of what a MultiGet takes: it stops there, and says which keys it has left out.
 TEST(MultiGetTest, LeavesOutWhatItHasNoRoomFor) {

@@ -112,7 +112,7 @@ struct Shape {
 
 // Rounds of writes on one session, those of a round all at once and several of each key, compared with a std::map. The
 // writes of a key in a round are of one mode: so their order does not matter but for which of them is first or last.
-class GatheredModelTest : public testing::TestWithParam<std::tuple<Shape, Techniques>> {
+class GatheredModelTest : public testing::TestWithParam<Shape> {
  protected:
   struct Write {
     WriteMode mode = WriteMode::kPut;
@@ -121,7 +121,7 @@ class GatheredModelTest : public testing::TestWithParam<std::tuple<Shape, Techni
     std::optional<Status> result{};
   };
 
-  static const Shape& shape() { return std::get<Shape>(GetParam()); }
+  static const Shape& shape() { return GetParam(); }
 
   std::string KeyOf(uint64_t number) const { return NumberKey(number * 0x0101'0101'0101); }
   std::string DrawValue() {
@@ -227,7 +227,7 @@ TEST_P(GatheredModelTest, EachWriteHasTheResultOfASingleOne) {
   options.servers = shape().servers;
   options.memory_bytes = uint64_t{64} << 20;
   TestCluster cluster(options);
-  TestClient client(cluster, {10'000, 1 << 20, std::get<Techniques>(GetParam())});
+  TestClient client(cluster, {10'000, 1 << 20});
   session_ = client.NewSession();
   const std::string too_long(shape().parameters.max_key_bytes + 1, 'k');
   for (int round = 0; round < Rounds(150); ++round) {
@@ -247,16 +247,14 @@ TEST_P(GatheredModelTest, EachWriteHasTheResultOfASingleOne) {
   EXPECT_EQ(report.missing_downlinks, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, GatheredModelTest,
-    testing::Combine(testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1000, 8},
-                                     Shape{"Usual", {1024, 8, 8}, 2, 3000, 8},
-                                     Shape{"Blocks", {512, 32, 16}, 2, 600, 200},
-                                     Shape{"LargeNodes", {4096, 16, 32}, 3, 4000, 32}),
-                     testing::ValuesIn(AllTechniques())),
-    [](const testing::TestParamInfo<std::tuple<Shape, Techniques>>& param) {
-      return std::get<Shape>(param.param).name + "_" + NameOf(std::get<Techniques>(param.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, GatheredModelTest,
+                         testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1000, 8},
+                                         Shape{"Usual", {1024, 8, 8}, 2, 3000, 8},
+                                         Shape{"Blocks", {512, 32, 16}, 2, 600, 200},
+                                         Shape{"LargeNodes", {4096, 16, 32}, 3, 4000, 32}),
+                         [](const testing::TestParamInfo<Shape>& param) {
+                           return param.param.name;
+                         });
 
 // A session of the test.
 class GatheredTest : public testing::Test {

@@ -75,8 +75,7 @@ TEST_F(LongKeysTroubleTest, AScanEmitsAKeyOfBothFormsOnce) {
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random_);
   for (const int i : order) ASSERT_TRUE(session_->Put(stem + NumberKey(i * 64, 8), "v"));
-  TestClient other(*cluster_,
-                   {10000, 0, {}});  // Without a cache it stores such a key as a long one.
+  TestClient other(*cluster_, {10000, 0});  // Without a cache it stores such a key as a long one.
   const auto writer = other.NewSession();
   for (int i = 0; i < 400; ++i) {
     const std::string key = stem + NumberKey(i * 64, 8);

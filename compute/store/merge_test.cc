@@ -115,26 +115,24 @@ TEST_F(MergeTest, WhatWasDeletedIsGivenBack) {
 // The locks of a node, its neighbour and its parent may be the same, or have turns that are the same.
 TEST_F(MergeTest, NodesMayShareALock) {
   for (const uint64_t lock_table_bytes : {8, 16, 64, 1024}) {
-    for (const Techniques& techniques : AllTechniques()) {
-      model_.clear();
-      ClusterOptions options;
-      options.parameters = {256, 8, 8};
-      options.servers = 2;
-      options.lock_table_bytes = lock_table_bytes;
-      OpenCluster(options);
-      ASSERT_NO_FATAL_FAILURE(Load(500));
-      TestClient client(*cluster_, {.techniques = techniques});
-      const std::unique_ptr<OpenSession> session = client.NewSession();
-      for (auto entry = model_.begin(); entry != model_.end(); entry = model_.erase(entry)) {
-        ASSERT_TRUE(session->Delete(entry->first));
-      }
-      Merge(client, *session);
-      ExpectCleanCheck();
-      const CheckReport empty = cluster_->Check();
-      EXPECT_EQ(empty.leaves, 1u) << lock_table_bytes << NameOf(techniques);
-      EXPECT_EQ(empty.internal_nodes, 0u) << lock_table_bytes << NameOf(techniques);
-      EXPECT_EQ(client.shared().locks.CountTurns(), 0u);
+    model_.clear();
+    ClusterOptions options;
+    options.parameters = {256, 8, 8};
+    options.servers = 2;
+    options.lock_table_bytes = lock_table_bytes;
+    OpenCluster(options);
+    ASSERT_NO_FATAL_FAILURE(Load(500));
+    TestClient client(*cluster_);
+    const std::unique_ptr<OpenSession> session = client.NewSession();
+    for (auto entry = model_.begin(); entry != model_.end(); entry = model_.erase(entry)) {
+      ASSERT_TRUE(session->Delete(entry->first));
     }
+    Merge(client, *session);
+    ExpectCleanCheck();
+    const CheckReport empty = cluster_->Check();
+    EXPECT_EQ(empty.leaves, 1u) << lock_table_bytes;
+    EXPECT_EQ(empty.internal_nodes, 0u) << lock_table_bytes;
+    EXPECT_EQ(client.shared().locks.CountTurns(), 0u);
   }
 }
 

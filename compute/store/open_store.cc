@@ -36,7 +36,6 @@ Result<TreeOptions> TreeOptionsOf(const Options& options) {
   TreeOptions tree;
   tree.cache_bytes = options.cache_bytes;
   tree.lock_timeout_ms = options.lock_timeout_ms;
-  tree.techniques = options.techniques;
   tree.traversal = options.traversal;
   return tree;
 }

@@ -25,7 +25,6 @@ struct PrefixShape {
   std::string name;
   StoreParameters parameters;
   size_t servers = 1;
-  Techniques techniques{};
 
   friend void PrintTo(const PrefixShape& shape, std::ostream* out) { *out << shape.name; }
 };
@@ -416,8 +415,8 @@ TEST_P(PrefixModelTest, EachOperationHasTheResultOfTheModel) {
     options.servers = GetParam().servers;
     options.memory_bytes = uint64_t{32} << 20;
     TestCluster cluster(options);
-    TestClient client(cluster, {10'000, uint64_t{1} << 20, GetParam().techniques});
-    TestClient other(cluster, {10'000, uint64_t{1} << 20, GetParam().techniques});
+    TestClient client(cluster, {10'000, uint64_t{1} << 20});
+    TestClient other(cluster, {10'000, uint64_t{1} << 20});
     sessions_.push_back(client.NewSession());
     if (store != 0) sessions_.push_back(other.NewSession());
     MakeSeries();
@@ -444,15 +443,18 @@ TEST_P(PrefixModelTest, EachOperationHasTheResultOfTheModel) {
             << "\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, PrefixModelTest,
-    testing::Values(
-        PrefixShape{"SmallNodes", {256, 32, 8}}, PrefixShape{"SmallNodesLongValues", {256, 32, 16}},
-        PrefixShape{"Half", {512, 64, 8}, 2}, PrefixShape{"HalfLongValues", {512, 250, 64}},
-        PrefixShape{"Usual", {1024, 250, 16}, 2}, PrefixShape{"LongValues", {1024, 250, 64}},
-        PrefixShape{"ShortKeys", {1024, 32, 64}}, PrefixShape{"LargeNodes", {4096, 250, 16}},
-        PrefixShape{"OneUnit", {1024, 250, 16}, 1, Techniques{true, true, false}}),
-    [](const testing::TestParamInfo<PrefixShape>& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shapes, PrefixModelTest,
+                         testing::Values(PrefixShape{"SmallNodes", {256, 32, 8}},
+                                         PrefixShape{"SmallNodesLongValues", {256, 32, 16}},
+                                         PrefixShape{"Half", {512, 64, 8}, 2},
+                                         PrefixShape{"HalfLongValues", {512, 250, 64}},
+                                         PrefixShape{"Usual", {1024, 250, 16}, 2},
+                                         PrefixShape{"LongValues", {1024, 250, 64}},
+                                         PrefixShape{"ShortKeys", {1024, 32, 64}},
+                                         PrefixShape{"LargeNodes", {4096, 250, 16}}),
+                         [](const testing::TestParamInfo<PrefixShape>& param) {
+                           return param.param.name;
+                         });
 
 }  // namespace
 }  // namespace gossamer

@@ -21,7 +21,6 @@ struct Shape {
   StoreParameters parameters;
   size_t max_value_bytes;
   uint64_t cache_bytes;
-  Techniques techniques{};
 
   friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 };
@@ -33,7 +32,6 @@ class StoreTest : public testing::TestWithParam<Shape> {
     options.memory_bytes = uint64_t{256} << 20;
     options.parameters = GetParam().parameters;
     options.cache_bytes = GetParam().cache_bytes;
-    options.techniques = GetParam().techniques;
     Result<std::unique_ptr<Store>> store = Store::OpenLocal(options);
     ASSERT_TRUE(store) << store.error().ToString();
     store_ = std::move(store.value());
@@ -389,21 +387,6 @@ TEST_P(StoreTest, SaysWhichArgumentIsTooLong) {
   EXPECT_EQ(session_->Get("k").value().size(), kMaxValueBytes);
 }
 
-constexpr Techniques Only(bool combine_commands, bool hierarchical_locks, bool two_level_versions) {
-  return {combine_commands, hierarchical_locks, two_level_versions};
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Techniques, StoreTest,
-    testing::Values(
-        Shape{"Naive", {256, 32, 16}, 40, 64 << 20, Only(false, false, false)},
-        Shape{"CombinedCommands", {256, 32, 16}, 40, 64 << 20, Only(true, false, false)},
-        Shape{"HierarchicalLocks", {512, 32, 16}, 40, 64 << 20, Only(false, true, false)},
-        Shape{"TwoLevelVersions", {512, 32, 16}, 40, 64 << 20, Only(false, false, true)},
-        Shape{"NoTwoLevelVersions", {1024, 32, 16}, 40, 64 << 20, Only(true, true, false)},
-        Shape{"NoHierarchicalLocks", {1024, 32, 16}, 40, 64 << 20, Only(true, false, true)},
-        Shape{"NoCombinedCommands", {256, 32, 16}, 40, 64 << 20, Only(false, true, true)}),
-    [](const testing::TestParamInfo<Shape>& shape) { return shape.param.name; });
 INSTANTIATE_TEST_SUITE_P(Shapes, StoreTest,
                          testing::Values(Shape{"Default", {1024, 32, 16}, 16, 64 << 20},
                                          Shape{"Blocks", {1024, 32, 16}, 300, 64 << 20},

@@ -36,7 +36,7 @@ class GatheredGets {
 
   // As Getter::GetUntilDone.
   Task<Result<std::string>> Get(KeyView key) {
-    return IsAlone() || !plain_.is_possible() ? single_.GetUntilDone(key) : GetTogether(key);
+    return IsAlone() ? single_.GetUntilDone(key) : GetTogether(key);
   }
 
  private:

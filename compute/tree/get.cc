@@ -22,19 +22,9 @@ std::optional<std::string> ValueOfLongKey(std::string_view content, KeyView key)
 }
 
 struct Getter::Units {
-  Units(const LeafGeometry& leaf_geometry, uint64_t key_hash, bool reads_groups)
-      : geometry(leaf_geometry),
-        hash(key_hash),
-        home(geometry.GroupOf(hash)),
-        by_groups(reads_groups),
-        home_at(by_groups ? UnitBuffers::kHome : geometry.unit_offset(home)),
-        overflow_at(by_groups ? UnitBuffers::kOverflow
-                              : geometry.unit_offset(geometry.overflow_unit())) {}
+  Units(const LeafGeometry& leaf_geometry, uint64_t key_hash)
+      : geometry(leaf_geometry), hash(key_hash), home(geometry.GroupOf(hash)) {}
 
-  size_t buffer_bytes() const {
-    return by_groups ? UnitBuffers::kBytes
-                     : std::max<size_t>(UnitBuffers::kBytes, geometry.node_bytes());
-  }
   std::span<std::byte> bytes_at(size_t at) const {
     return {buffers.data() + at, geometry.unit_bytes()};
   }
@@ -43,32 +33,23 @@ struct Getter::Units {
                       buffers.address(at));
   }
   bool MayNeedOverflow(const Route& route) const {
-    return !by_groups || !route.may_have_hint ||
-           LeafHint(route.path.hint).MayHaveOverflowed(hash, home);
+    return !route.may_have_hint || LeafHint(route.path.hint).MayHaveOverflowed(hash, home);
   }
   Verb ReadOverflow(RemotePtr leaf) const {
-    return ReadUnit(leaf, geometry.overflow_unit(), overflow_at);
+    return ReadUnit(leaf, geometry.overflow_unit(), UnitBuffers::kOverflow);
   }
   void AddReads(Batch& batch, RemotePtr leaf, bool wants_overflow) const {
-    if (!by_groups) {
-      batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(), buffers.address()));
-      return;
-    }
-    batch.Add(ReadUnit(leaf, home, home_at));
+    batch.Add(ReadUnit(leaf, home, UnitBuffers::kHome));
     if (wants_overflow) batch.Add(ReadOverflow(leaf));
   }
 
   const LeafGeometry& geometry;
   uint64_t hash;
   uint32_t home;
-  bool by_groups;  // without two-level versions the leaf is one unit, and read whole
-  size_t home_at;
-  size_t overflow_at;
-  BufferLease buffers;
+  BufferLease buffers;  // laid out as UnitBuffers
 };
 
 bool Getter::Prepare(KeyView key, First& first) {
-  if (!context_.techniques().two_level_versions) return false;
   if (!first.plain.Prepare(context_, key, context_.cache.FindSpot(key))) return false;
   const LeafGeometry& geometry = context_.geometry();
   // Before all else that is done until the READ is posted.
@@ -128,9 +109,9 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
   BOOST_OUTCOME_CO_TRYV(context_.CheckKey(key));
   const LeafGeometry& geometry = context_.geometry();
   Links& links = context_.links;
-  Units units(geometry, KeyHash(key), context_.techniques().two_level_versions);
+  Units units(geometry, KeyHash(key));
   Result<BufferLease> lease = first != nullptr ? Result<BufferLease>(std::move(first->buffers))
-                                               : links.Buffer(units.buffer_bytes());
+                                               : links.Buffer(UnitBuffers::kBytes);
   if (!lease) co_return lease.error();
   units.buffers = std::move(lease.value());
   Route route;
@@ -155,8 +136,8 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
     first = nullptr;
     if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
     std::optional<GroupView> home =
-        rules::ParseUnit(units.bytes_at(units.home_at), leaf, units.home, route.path.low);
-    if (home) home = rules::WithItsPrefix(*home, units.bytes_at(units.home_at), key);
+        rules::ParseUnit(units.bytes_at(UnitBuffers::kHome), leaf, units.home, route.path.low);
+    if (home) home = rules::WithItsPrefix(*home, units.bytes_at(UnitBuffers::kHome), key);
     if (home && home->frozen() && !MayReadFrozen(route)) {
       LookUpAgain(route, has_path);
       ++reread;
@@ -180,8 +161,8 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
         co_await links.Execute(op, batch);
         if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
       }
-      overflow = GroupView::Parse(units.bytes_at(units.overflow_at), leaf, geometry.overflow_unit(),
-                                  route.path.low);
+      overflow = GroupView::Parse(units.bytes_at(UnitBuffers::kOverflow), leaf,
+                                  geometry.overflow_unit(), route.path.low);
       is_whole = overflow && rules::OfOneVersion(*home, *overflow);
       if (is_whole) entry = FindEntry(*overflow, key, units.hash, geometry);
     }

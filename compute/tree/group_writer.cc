@@ -106,7 +106,7 @@ void GroupWriter::Count(const Op& op, WriteMode mode, const Tally& tally, bool h
 // 1 RT, and 1 RT more if the leaf has to be read whole first.
 Task<Status> GroupWriter::Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,
                                size_t end, Effect& effect) {
-  const bool is_whole = end - first > kFew || !context_.techniques().two_level_versions;
+  const bool is_whole = end - first > kFew;
   size_t at = is_whole ? first : Apply(locked, batch, first, end, effect);
   if (at == end) co_return co_await committer_.Commit(locked);
   if (!locked.trailer) {
@@ -213,9 +213,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
 bool GroupWriter::Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                             Effect& effect) const {
   LeafEditor& editor = *locked.editor;
-  const bool may_overwrite = batch.mode() == WriteMode::kPut &&
-                             context_.techniques().two_level_versions && editor.changed() == 0;
-  if (!may_overwrite) return false;
+  if (batch.mode() != WriteMode::kPut || editor.changed() != 0) return false;
   for (size_t position = first; position < end; ++position) {
     const Entry entry{batch.key(position), batch.value(position)};
     if (!editor.Overwrite(entry, context_.geometry().GroupOf(KeyHash(entry.key)))) {

@@ -128,39 +128,8 @@ void LeafCommitter::AddCommit(LockedLeaf& locked, const Ending& ending, Batch& b
 
 // 1 RT.
 Task<Status> LeafCommitter::CommitUnits(LockedLeaf& locked, RemoteLock::After after) const {
-  if (!context_.techniques().two_level_versions) co_return co_await CommitWhole(locked, after);
   InlineBatch<kMaxVerbs> batch(locked.leaf().server());
   AddWrites(locked, batch);
-  co_return co_await locked.lock.Commit(batch, after);
-}
-
-// 1 RT. As a leaf of one unit: whatever changed, all of it is arranged anew under a new version, and written.
-Task<Status> LeafCommitter::CommitWhole(LockedLeaf& locked, RemoteLock::After after) const {
-  const LeafGeometry& geometry = context_.geometry();
-  const RemotePtr leaf = locked.leaf();
-  if (!locked.trailer) {
-    co_return co_await LeafLocker::ReleaseAfter(
-        locked, CorruptNode(leaf, "a trailer that fails its checksum"));
-  }
-  Result<BufferLease> lease = context_.links.Buffer(geometry.node_bytes());
-  if (!lease) co_return co_await LeafLocker::ReleaseAfter(locked, lease.error());
-  std::vector<Entry> entries;
-  KeyArena keys;
-  locked.editor->AppendTo(entries, keys);
-  const Bounds bounds = locked.unit(0).bounds();
-  const LeafContent content{
-      Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
-      locked.trailer->sibling(),      entries,         {bounds.prefix_of, bounds.prefix.size()}};
-  // In the order of the units: each gets what it held, or more.
-  const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
-  if (!EncodeLeaf(image, leaf, geometry, content)) {
-    co_return co_await LeafLocker::ReleaseAfter(
-        locked, CorruptNode(leaf, "a leaf that does not fit into itself"));
-  }
-  std::copy(image.begin(), image.end(), locked.image().data);
-  locked.editor->ForgetChanges();
-  InlineBatch<2> batch(leaf.server());
-  batch.Add(Verb::Write(leaf.offset(), geometry.node_bytes(), lease.value().address()));
   co_return co_await locked.lock.Commit(batch, after);
 }
 

@@ -57,7 +57,6 @@ class LeafCommitter {
   // Adds the WRITEs of the changed units.
   void AddWrites(LockedLeaf& locked, Batch& batch) const;
   Task<Status> CommitUnits(LockedLeaf& locked, RemoteLock::After after) const;
-  Task<Status> CommitWhole(LockedLeaf& locked, RemoteLock::After after) const;
 
   TreeContext& context_;
   const LeafLocker& leaves_;

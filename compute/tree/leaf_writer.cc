@@ -216,8 +216,7 @@ Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(Op& op, KeyView k
 
 bool LeafWriter::Prepare(Begun& begun) {
   const LeafWrite& write = begun.wish.write;
-  const bool may_be_plain = context_.techniques().two_level_versions &&
-                            context_.store.inline_limits.Admit(write.entry.key, write.entry.stored);
+  const bool may_be_plain = context_.store.inline_limits.Admit(write.entry.key, write.entry.stored);
   if (!may_be_plain) return false;
   NodeCache::Step& path = begun.locked.path;
   if (path.node.is_null()) {

@@ -100,7 +100,7 @@ Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const
 }
 
 bool LeafLocker::PrepareTry(LeafWish& wish, LockedLeaf& locked, Tried& tried) const {
-  if (!context_.techniques().combine_commands || !PrepareTrial(locked)) return false;
+  if (!PrepareTrial(locked)) return false;
   locked.lock.PrefetchTurn();
   if (!UseBuffers(wish, locked) || !locked.lock.TryTakeTurn()) return false;
   tried.batch.Reset(locked.leaf().server());
@@ -182,7 +182,7 @@ uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write,
                                  std::span<const LeafWrite> along, bool is_whole) const {
   const LeafGeometry& geometry = context_.geometry();
   const uint32_t all = (2u << geometry.units()) - 1;
-  if (is_whole || !context_.techniques().two_level_versions) return locked.trailer ? 0 : all;
+  if (is_whole) return locked.trailer ? 0 : all;
   const LeafHint hint(locked.path.hint);
   const auto concerns_overflow = [&](const LeafWrite& one) {
     if (!locked.editor->knows(one.unit)) {

@@ -128,7 +128,7 @@ Task<void> ManyLeafWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Rang
 }
 
 Task<void> ManyLeafWriter::Write(WriteBatch& batch, Watcher& watcher) {
-  const bool may_be_plain = batch.size() > 1 && batch.keeps_results() && HasTechniques();
+  const bool may_be_plain = batch.size() > 1 && batch.keeps_results();
   if (!may_be_plain) {
     if (batch.size() != 0) watcher.NotPlain({0, batch.size()});
     co_return;

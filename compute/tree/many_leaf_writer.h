@@ -53,7 +53,7 @@ class ManyLeafWriter {
 
   // Whether a write can be plain, as far as that is known without its leaf.
   bool MayBePlain(KeyView key, std::string_view value) const {
-    return HasTechniques() && context_.store.inline_limits.Admit(key, value);
+    return context_.store.inline_limits.Admit(key, value);
   }
   // Does the plain writes of `batch` and sets their results. The others are left to the caller: in ranges that do not
   // divide the writes of a key, except after MaybeApplied, where each refused write is left by itself. What is done and
@@ -88,10 +88,6 @@ class ManyLeafWriter {
   void Take(Run& run, Chunk& chunk);
   // Returns false if the writes are not plain.
   bool TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes, const NodeCache::LeafSpot& spot);
-  // Without them, no write is plain.
-  bool HasTechniques() const {
-    return context_.techniques().combine_commands && context_.techniques().two_level_versions;
-  }
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
   Task<void> WriteLane(Run& run, Chunk& chunk, Lane& lane);
   // Takes the leaf's turn, or leaves its writes.

@@ -23,7 +23,6 @@ Task<Result<bool>> MergeParts::TryLocks(RemotePtr parent, const Neighbours& betw
   }
   if (!TryTakeTurns()) co_return false;
   parts_[kRight].lock().MarkAsMerge();
-  if (!context_.techniques().combine_commands) co_return co_await TryOneByOne(reads);
   // Meanwhile another coroutine may have lost one of the servers.
   const bool are_registered = std::ranges::all_of(
       parts_, [this](const Part& part) { return context_.links.IsRegistered(part.own.server()); });
@@ -73,22 +72,6 @@ bool MergeParts::TryTakeTurns() {
   return true;
 }
 
-Task<Result<bool>> MergeParts::TryOneByOne(std::span<const Verb> reads) {
-  for (size_t role = 0; role < kRoles; ++role) {
-    Part& part = parts_[role];
-    if (part.same != nullptr) {
-      InlineBatch<1> batch(part.own.server());
-      batch.Add(reads[role]);
-      BOOST_OUTCOME_CO_TRYV(co_await part.lock().Read(batch));
-      continue;
-    }
-    const Result<RemoteLock::Attempt> tried = co_await part.own.Try(reads.subspan(role, 1));
-    if (!tried) co_return tried.error();
-    if (tried.value() == RemoteLock::Attempt::kRefused) co_return false;
-  }
-  co_return true;
-}
-
 Task<void> MergeParts::ReleaseAll() {
   for (Part& part : parts_) {
     if (!part.own.is_held()) continue;
@@ -129,8 +112,7 @@ Task<Status> MergeParts::Commit(const Neighbours& nodes, const NodeUnion& both,
   if (&left == &above) {
     co_return co_await left.Commit(batch, RemoteLock::After::kRelease, changed);
   }
-  const bool may_join =
-      context_.techniques().combine_commands && left.IsInEpoch() && above.IsInEpoch();
+  const bool may_join = left.IsInEpoch() && above.IsInEpoch();
   if (!may_join) {
     const Status released = co_await above.Release();
     static_cast<void>(released);  // the right node is frozen: nobody links it again

@@ -59,8 +59,6 @@ class MergeParts {
 
   // Takes the turn at each lock. Returns whether it has all of them.
   bool TryTakeTurns();
-  // One lock after the other, each with its READ.
-  Task<Result<bool>> TryOneByOne(std::span<const Verb> reads);
   uint32_t node_bytes() const { return context_.store.parameters.node_bytes; }
 
   TreeContext& context_;

@@ -339,7 +339,7 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
 // waits for it with the leaf unlocked.
 Task<bool> ParentLinker::TryPrepare(Op& op, const NodeCache::Step& path, const LockPlace& place,
                                     LockedParent& parent) {
-  if (!context_.techniques().combine_commands || !path.has_parent()) co_return false;
+  if (!path.has_parent()) co_return false;
   const Status aimed = co_await parent.lock.AimAt(path.parent);
   if (!aimed || !AllocateBuffers(parent)) co_return false;
   if (parent.lock.place() == place) co_return false;

@@ -41,7 +41,7 @@ void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   chunk.batches_.Clear();
   chunk.parts_.clear();
   chunk.rest_.count = 0;
-  const bool may_be_plain = is_possible() && Reserve(chunk, count);
+  const bool may_be_plain = Reserve(chunk, count);
   if (may_be_plain) context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
   Part* last = nullptr;  // that of the key before
   for (size_t i = 0; i < count; ++i) {

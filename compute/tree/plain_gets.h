@@ -68,8 +68,6 @@ class PlainGets {
 
   explicit PlainGets(TreeContext& context) : context_(context) {}
 
-  // Whether any key can be plain: without two-level versions a leaf is one unit, and read whole.
-  bool is_possible() const { return context_.techniques().two_level_versions; }
   // Takes buffers for `count` keys, unless `chunk` has them. Returns false if there are none.
   bool Reserve(Chunk& chunk, size_t count);
   // Sets the answers for `keys` (at most kMaxKeys), which live until the task ends. Counts the

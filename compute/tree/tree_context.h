@@ -29,7 +29,6 @@ struct TreeContext {
   TreeContext& operator=(const TreeContext&) = delete;
 
   const LeafGeometry& geometry() const { return store.geometry; }
-  const Techniques& techniques() const { return store.options.techniques; }
   // Errors: InvalidArgument for a key that the store cannot hold.
   Status CheckKey(KeyView key) const;
   // Adds the verbs of `op` to the counters. NotFound and AlreadyExists count as an operation, other

@@ -37,17 +37,6 @@ bool UnseenNodes::are_written() const {
 
 Task<Status> UnseenNodes::WriteRest(Op& op) {
   Links& links = context_.links;
-  if (!context_.techniques().combine_commands) {
-    for (Run& run : runs_) {
-      for (Verb& verb : run.batch.verbs()) {
-        const Status written = co_await links.WriteUnseen(op, run.batch.server(), verb);
-        op.needs_other_memory = op.needs_other_memory || !written;
-        if (!written) co_return written;
-        verb.status = VerbStatus::kSuccess;
-      }
-    }
-    co_return Ok();
-  }
   std::vector<Batch*> batches;
   for (;;) {
     batches.clear();

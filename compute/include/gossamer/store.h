@@ -52,7 +52,6 @@
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
 #include "gossamer/task.h"
-#include "gossamer/techniques.h"
 #include "gossamer/traversal.h"
 #include "gossamer/values.h"
 
@@ -69,7 +68,6 @@ struct OpenOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
-  Techniques techniques{};
   Traversal traversal{};
   // Told when the store is open and when it closes; null: none. gossamer/metrics.h has one.
   std::shared_ptr<StoreObserver> observer = {};
@@ -82,7 +80,6 @@ struct LocalOptions {
   bool on_chip_locks = true;  // the lock table in device memory, if there is any
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
-  Techniques techniques{};
   Traversal traversal{};
   std::shared_ptr<StoreObserver> observer = {};  // as in OpenOptions
 };

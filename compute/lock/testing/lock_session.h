@@ -1,7 +1,6 @@
 // LockSession: the parts of a session that a RemoteLock stands on, over a ScriptedEndpoint.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 
@@ -33,9 +32,7 @@ struct LockSharing {
   OrphanedLocks orphans;
   LeaseStatus leases;
   RemoteAllocator allocator{servers, kNodeBytes, 1};
-  std::atomic<uint32_t> tickets = 0;
   LeafGeometry geometry{kNodeBytes};
-  Techniques techniques;
 };
 
 struct LockSession {
@@ -75,9 +72,8 @@ struct LockSession {
                [](ServerId, Links::Clock::time_point) {},
                [this](ServerSearch& search) { return find_server(search); }}};
   SessionAllocator memory{links, shared.allocator};
-  RemoteLocks locks{links,  pauses,         shared.table,    shared.orphans,    shared.leases,
-                    memory, shared.tickets, shared.geometry, shared.techniques, 10'000,
-                    counts};
+  RemoteLocks locks{links,  pauses,          shared.table, shared.orphans, shared.leases,
+                    memory, shared.geometry, 10'000,       counts};
   BufferLease words = links.Buffer(64).value();
   BufferLease image = links.Buffer(kNodeBytes).value();
 };

@@ -80,7 +80,6 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
   TreeOptions tree_options;
   tree_options.cache_bytes = options.cache_bytes;
   tree_options.lock_timeout_ms = options.lock_timeout_ms;
-  tree_options.techniques = options.techniques;
   shared_ = std::make_unique<StoreState>(record.parameters, tree_options);
   for (const MemberRecord& member : record.servers) {
     EXPECT_TRUE(port_->Connect(member.server, member.address));
@@ -214,22 +213,6 @@ TestClient::FoundLeaf TestClient::FindLeaf(KeyView key) {
 
 uint64_t TestClient::LockSlot(RemotePtr node) {
   return LockSlotOffset(node, shared_->servers.Find(node.server())->lock_table_bytes);
-}
-
-std::vector<Techniques> AllTechniques() {
-  std::vector<Techniques> all;
-  for (unsigned bits = 0; bits < 8; ++bits) {
-    all.push_back({(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0});
-  }
-  return all;
-}
-
-std::string NameOf(const Techniques& techniques) {
-  std::string name;
-  if (techniques.combine_commands) name += 'C';
-  if (techniques.hierarchical_locks) name += 'H';
-  if (techniques.two_level_versions) name += 'V';
-  return name.empty() ? "none" : name;
 }
 
 std::string NumberKey(uint64_t number, size_t bytes) {

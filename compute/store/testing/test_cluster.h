@@ -57,7 +57,6 @@ class TestCluster {
 struct ClientOptions {
   uint32_t lock_timeout_ms = 10'000;
   uint64_t cache_bytes = uint64_t{16} << 20;
-  Techniques techniques{};
 };
 
 // A compute server over shared memory, with its own lease and cache.
@@ -105,11 +104,6 @@ class TestClient {
   std::unique_ptr<StoreState> shared_;
   std::unique_ptr<Endpoint> endpoint_;
 };
-
-// All combinations of techniques. Letters name the techniques that are on: C, H, V ("none": the naive
-// design).
-std::vector<Techniques> AllTechniques();
-std::string NameOf(const Techniques& techniques);
 
 // `bytes` bytes that sort as the number does.
 std::string NumberKey(uint64_t number, size_t bytes = 8);

@@ -2,10 +2,12 @@
 
 #include <fmt/core.h>
 #include <gflags/gflags.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -42,9 +44,6 @@ DEFINE_string(
     "exhaust, reopen, restart, stall, calls, join, record");
 DEFINE_string(profile, "any",
               "what the runs are about; any: drawn from the seed; list: tell what there is");
-DEFINE_string(techniques, "drawn",
-              "what clients and memory servers have: drawn from the seed, none, all, or some of "
-              "combine_commands, hierarchical_locks, two_level_versions, on_chip_locks");
 DEFINE_uint32(failures, 1, "runs that fail before the program ends");
 DEFINE_bool(trace, false, "tell everything that happens");
 DEFINE_string(regressions, "",
@@ -96,8 +95,6 @@ Result<RunOptions> OptionsFromFlags() {
   options.profile = FLAGS_profile;
   BOOST_OUTCOME_TRY(faults, ParseFaults(FLAGS_faults));
   options.faults = faults;
-  BOOST_OUTCOME_TRY(techniques, ParseTechniques(FLAGS_techniques));
-  options.techniques = techniques;
   BOOST_OUTCOME_TRYV(Validate(options));
   if (FLAGS_failures == 0) return MakeError(Code::kInvalidArgument, "--failures: give 1 or more");
   return options;
@@ -128,9 +125,8 @@ Status CheckGiven(const std::vector<std::string>& given, bool measures) {
   constexpr std::array<std::string_view, 8> kOfMeasurements = {
       "threads", "coroutines",     "records",      "theta",
       "ranks",   "update_percent", "milliseconds", "json"};
-  constexpr std::array<std::string_view, 9> kOfRuns = {"seeds",    "keys",    "operations",
-                                                       "faults",   "profile", "techniques",
-                                                       "failures", "trace",   "regressions"};
+  constexpr std::array<std::string_view, 8> kOfRuns = {
+      "seeds", "keys", "operations", "faults", "profile", "failures", "trace", "regressions"};
   for (const std::string& name : given) {
     if (measures && Contains(kOfRuns, name)) {
       return MakeError(Code::kInvalidArgument,
@@ -176,10 +172,9 @@ std::string CommandOf(const std::string& path, const RunOptions& options, uint64
   command += " --mutant=" + FLAGS_mutant;
 #endif
   return fmt::format(
-      "{} --seed={} --clients={} --servers={} --keys={} --operations={} --faults={} --profile={} "
-      "--techniques={}",
+      "{} --seed={} --clients={} --servers={} --keys={} --operations={} --faults={} --profile={}",
       command, seed, options.clients, options.servers, options.keys, options.operations,
-      ToString(options.faults), options.profile, ToString(options.techniques));
+      ToString(options.faults), options.profile);
 }
 
 // Counts and hash of all runs so far.
@@ -190,8 +185,19 @@ struct Total {
   uint64_t failed = 0;
 };
 
+// What repeats the run that is under way.
+std::string command_of_run;
+
+// An assertion that fails ends the program: its run has failed, too.
+void TellRun(int) {
+  const std::string_view line(command_of_run);
+  static_cast<void>(!write(STDOUT_FILENO, line.data(), line.size()));
+}
+
 // Reports what is wrong if the run fails.
 void RunSeed(const Runs& runs, uint64_t seed, Total& total) {
+  command_of_run = "FAILED " + CommandOf(total.path, runs.options, seed) + ": aborted\n";
+  std::signal(SIGABRT, TellRun);
   const Plan plan = DrawPlan(runs.options, seed);
   const RunResult result = RunPlan(plan, runs.trace ? &std::cout : nullptr);
   Add(total.counts, result.counts);

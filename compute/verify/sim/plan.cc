@@ -41,23 +41,6 @@ void DrawWork(Random& random, Plan& plan) {
   work.writers_at_once = Between(random, 2, 5);
 }
 
-// All techniques in three runs of five. In the others all clients have the same, or each its own.
-// Drawn from a separate stream: apart from techniques, a seed means the same run whatever the flag
-// says.
-void SetTechniques(const std::optional<TechniqueSet>& fixed, Plan& plan) {
-  constexpr uint64_t kTechniqueStream = ~uint64_t{2};
-  constexpr uint64_t kSets = 1 << kTechniqueNames.size();
-  Random random(plan.seed, kTechniqueStream);
-  const auto draw = [&] { return TechniquesOf(static_cast<uint32_t>(random.Below(kSets))); };
-  const uint64_t dice = random.Below(5);
-  const TechniqueSet drawn = dice < 3 ? TechniqueSet() : draw();
-  const TechniqueSet common = fixed.value_or(drawn);
-  plan.on_chip_locks = common.on_chip_locks;
-  for (ClientPlan& client : plan.clients) {
-    client.techniques = !fixed && dice == 4 ? draw().client : common.client;
-  }
-}
-
 // A requested fault is present in most runs and missing in some, so that others are seen without
 // it.
 void DrawNetwork(Random& random, Plan& plan) {
@@ -278,14 +261,12 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   plan.parameters.inline_value_bytes = OneOf<uint16_t>(random, {8, 16, 16});
   plan.lock_table_bytes = OneOf<uint64_t>(random, {8, 64, 1024, 1024, 4096});
   for (uint32_t i = 0; i < options.clients; ++i) {
-    plan.clients.push_back({Between(random, 1, 3),
-                            Between(random, 1, 5),
-                            OneOf<uint64_t>(random, {0, 1024, 4096, 64 << 10, 1 << 20}),
-                            {},
-                            0,
-                            0});
+    plan.clients.push_back({Between(random, 1, 3), Between(random, 1, 5),
+                            OneOf<uint64_t>(random, {0, 1024, 4096, 64 << 10, 1 << 20}), 0, 0});
   }
-  SetTechniques(options.techniques, plan);
+  constexpr uint64_t kLockTableStream = ~uint64_t{2};
+  Random lock_tables(plan.seed, kLockTableStream);
+  plan.on_chip_locks = Chance(lock_tables, 80);
   plan.work.hot_keys = options.keys;
   DrawWork(random, plan);
   DrawNetwork(random, plan);

@@ -17,7 +17,6 @@
 #include "common/status.h"
 #include "compute/verify/history/history.h"
 #include "compute/verify/sim/faults.h"
-#include "compute/verify/sim/technique_set.h"
 #include "proto/region.h"
 
 namespace gossamer::simulator {
@@ -29,8 +28,7 @@ struct RunOptions {
   uint32_t keys = 64;         // hot ones
   uint32_t operations = 500;  // of all clients together
   FaultSet faults = FaultSet::All();
-  std::string profile = "any";             // a name in Profiles(), or "any"
-  std::optional<TechniqueSet> techniques;  // of all clients and servers; nullopt: drawn
+  std::string profile = "any";  // a name in Profiles(), or "any"
 };
 
 // Which keys operations use.
@@ -46,7 +44,6 @@ struct ClientPlan {
   uint32_t sessions = 1;    // each as for one thread
   uint32_t coroutines = 1;  // of each session
   uint64_t cache_bytes = 0;
-  Techniques techniques{};
   uint32_t readers = 0;         // of the coroutines of each session: they only get
   uint32_t longest_nap_us = 0;  // 0: that of the work
   uint32_t beat_us = 0;  // operations begin at multiples of this, and so together; 0: at any time

@@ -36,45 +36,15 @@ TEST(FaultsTest, NamesWhatIsNoFault) {
   }
 }
 
-TEST(TechniquesTest, ReadsWhatItWrites) {
-  for (const char* text : {"drawn", "none", "all", "combine_commands", "two_level_versions",
-                           "hierarchical_locks,on_chip_locks"}) {
-    const Result<std::optional<TechniqueSet>> techniques = ParseTechniques(text);
-    ASSERT_TRUE(techniques) << text;
-    EXPECT_EQ(ToString(techniques.value()), text);
-  }
-  EXPECT_FALSE(ParseTechniques("combining"));
-}
-
-TEST(PlanTest, TechniquesAreMostlyAllAndElseDrawnAndChangeNothingElse) {
+TEST(PlanTest, LockTablesAreMostlyOnChipAndElseInDram) {
   const uint64_t seed = TestSeed();
   constexpr uint64_t kPlans = 400;
-  uint64_t everything = 0;
-  uint64_t mixed = 0;
-  std::set<uint32_t> seen;
-  RunOptions fixed;
-  fixed.techniques = TechniquesOf(0b0101);
+  uint64_t on_chip = 0;
   for (uint64_t i = 0; i < kPlans; ++i) {
-    const Plan plan = DrawPlan({}, seed + i);
-    std::set<uint32_t> of_clients;
-    for (const ClientPlan& client : plan.clients) {
-      const Techniques& has = client.techniques;
-      of_clients.insert((has.combine_commands ? 1u : 0u) | (has.hierarchical_locks ? 2u : 0u) |
-                        (has.two_level_versions ? 4u : 0u) | (plan.on_chip_locks ? 8u : 0u));
-    }
-    if (of_clients.size() > 1) ++mixed;
-    if (of_clients == std::set<uint32_t>{15}) ++everything;
-    seen.merge(of_clients);
-    const Plan other = DrawPlan(fixed, seed + i);
-    EXPECT_FALSE(other.on_chip_locks);
-    EXPECT_FALSE(other.clients.back().techniques.hierarchical_locks);
-    EXPECT_TRUE(other.clients.back().techniques.two_level_versions);
-    EXPECT_EQ(other.memory_bytes, plan.memory_bytes);
-    EXPECT_EQ(other.work.weights, plan.work.weights);
+    if (DrawPlan({}, seed + i).on_chip_locks) ++on_chip;
   }
-  EXPECT_GT(everything, kPlans / 2);
-  EXPECT_GT(mixed, kPlans / 10);
-  EXPECT_EQ(seen.size(), 16u);
+  EXPECT_GT(on_chip, kPlans / 2);
+  EXPECT_LT(on_chip, kPlans);
 }
 
 TEST(PlanTest, ASeedDrawsTheSamePlan) {

@@ -105,22 +105,18 @@ std::string ToString(const Plan& plan) {
   constexpr const char* kSkews[] = {"uniform", "zipf", "one leaf", "ascending"};
   uint32_t sessions = 0;
   uint32_t coroutines = 0;
-  uint32_t without = 0;
   for (const ClientPlan& client : plan.clients) {
-    const Techniques& has = client.techniques;
-    if (!has.combine_commands || !has.hierarchical_locks || !has.two_level_versions) ++without;
     sessions += client.sessions;
     coroutines += client.sessions * client.coroutines;
   }
   return fmt::format(
       "{}: {} operations on {} hot keys and {} others ({}), {} servers of {} KiB with lock tables "
       "of {} B {}, nodes of {} B, keys of up to {} B; {} clients with {} sessions and {} "
-      "coroutines, {} of them without some technique; faults {}, {} kills, {} "
-      "pauses{}{}{}{}{}{}{}{}",
+      "coroutines; faults {}, {} kills, {} pauses{}{}{}{}{}{}{}{}",
       plan.profile, plan.operations, plan.work.hot_keys, plan.work.keys() - plan.work.hot_keys,
       kSkews[static_cast<size_t>(plan.work.skew)], plan.servers, plan.memory_bytes >> 10,
       plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
-      plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
+      plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines,
       ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), LaterKindsText(plan),
       PartitionsText(plan), LagsText(plan), ReopensText(plan), ServerFaultsText(plan),
       MemoryText(plan), SeriesText(plan));

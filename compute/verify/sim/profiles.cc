@@ -125,8 +125,7 @@ void SeenInPart(Random& random, Plan& plan) {
   plan.work.skew = Skew::kAscend;
   for (ClientPlan& client : plan.clients) {
     // Writers soon wait for the lock of the splitting leaf.
-    client = {Between(random, 1, 3), Between(random, 3, 5), 1 << 20, client.techniques,
-              Between(random, 1, 2)};
+    client = {Between(random, 1, 3), Between(random, 3, 5), 1 << 20, Between(random, 1, 2)};
   }
   if (plan.network.faults.delay) {
     plan.network.longest_delay = std::chrono::microseconds(Between(random, 200, 2000));

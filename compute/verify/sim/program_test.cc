@@ -44,7 +44,6 @@ TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
   };
   for (const Case& one :
        {Case{{"--faults=rust"}, "'rust' is no fault; give none, all, or some of"},
-        Case{{"--techniques=rust"}, "'rust' is no technique, nor 'drawn'; give none, all, or"},
         Case{{"--profile=fun"}, "no profile 'fun'; give one of any, mixed"},
         Case{{"--clients=0"}, "--clients=0: give 1 to"},
         Case{{"--keys=0"}, "--keys=0: give 1 to"},
@@ -56,7 +55,6 @@ TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
         Case{{"--theta=0.9"}, "--theta is for --measure alone"},
         Case{{"--measure=all", "--faults=tear"}, "--faults is of no use with --measure"},
         Case{{"--measure=all", "--profile=one_slot"}, "--profile is of no use with --measure"},
-        Case{{"--measure=all", "--techniques=all"}, "--techniques is of no use with --measure"},
         Case{{"--measure=all", "--seeds=1"}, "--seeds is of no use with --measure"},
         Case{{"--measure=theta", "--theta=0.5"}, "--measure=theta has its own --theta"},
         Case{{"--measure=large", "--clients=3"}, "--measure=large has its own --clients"},
