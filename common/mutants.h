@@ -28,7 +28,6 @@ enum class Mutant : uint8_t {
   kR1Reuse,       // the memory of a node is used again under the same generation
   kR1Generation,  // a value block is accepted whole, of any generation
   kR1Trailer,     // a trailer is accepted without its checksum
-  kR1Batch,       // a batch of gets keeps a value although its unit was torn
   kR1Grant,       // a memory server hands memory out again under the generation of its last use
   kR2,            // units of different node versions are used together
   kR3Trailer,     // a hop for a key takes the trailer alone
@@ -105,7 +104,6 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kR1Reuse, "R1-reuse"},
     MutantName{Mutant::kR1Generation, "R1-generation"},
     MutantName{Mutant::kR1Trailer, "R1-trailer"},
-    MutantName{Mutant::kR1Batch, "R1-batch"},
     MutantName{Mutant::kR1Grant, "R1-grant"},
     MutantName{Mutant::kR2, "R2"},
     MutantName{Mutant::kR3Trailer, "R3-trailer"},

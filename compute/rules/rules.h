@@ -45,12 +45,6 @@ inline GroupView WithItsPrefix(const GroupView& accepted, std::span<const std::b
   const bool keeps = key.size() < accepted.prefix().size() || !IsBroken(Mutant::kR1Prefix);
   return keeps ? accepted : GroupView::Trust(bytes, key);
 }
-// R1, of a unit that a batch of gets read.
-inline std::optional<GroupView> ParseUnitOfBatch(std::span<std::byte> bytes, RemotePtr leaf,
-                                                 uint32_t unit, KeyView within) {
-  if (IsBroken(Mutant::kR1Batch)) SealUnit(bytes, leaf, unit, within);
-  return GroupView::Parse(bytes, leaf, unit, within);
-}
 // R1, of a trailer.
 inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,
                                                const LeafGeometry& geometry) {

@@ -3,15 +3,15 @@
 // Thread-safety: none; one for each session.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/get_job.h"
 #include "compute/tree/locked_leaf.h"
-#include "compute/tree/plain_get.h"
 #include "compute/tree/tree_context.h"
 
 namespace gossamer {
@@ -28,48 +28,44 @@ class Getter {
   // Cost: 1 RT for the home group, and the overflow group if the hint says so. 1 RT more for a key
   // in the overflow group without a hint, 1 RT more for a value block. A stale path: 2 RT more if the key is
   // one hop away, 5 RT and one for each level in all if it is further (rule W7).
-  Task<Result<std::string>> Get(Op& op, KeyView key) { return Go(op, key, nullptr); }
+  Task<Result<std::string>> Get(Op& op, KeyView key) { return Finish(op, key, nullptr); }
   // The same as an operation of its own, with lost queue pairs replaced. Counted.
   Task<Result<std::string>> GetUntilDone(KeyView key);
 
  private:
-  // Where the key is in the leaf, and where in the buffers its units are read to.
-  struct Units;
-  // The first READs of a get.
-  struct First {
-    PlainGet plain;
+  // A get whose first READs are on their way, or have ended.
+  struct Begun {
+    GetJob job;
     BufferLease buffers;  // laid out as UnitBuffers
-    InlineBatch<2> batch;
+    InlineBatch<GetJob::kMaxReads> batch;
   };
-  enum class Hop : uint8_t { kMoved, kUndecided };
+  // The way to the key's leaf so far.
   struct Route {
     NodeCache::Step path;
+    bool has_path = false;   // `path` is to be used; without, the leaf is looked up
     bool is_afresh = false;  // found once without the cache
-    // If the cache did not take the leaf's parent, it keeps no hint for this leaf. The first batch brings both groups.
+    // If the cache did not take the leaf's parent, it keeps no hint for this leaf.
     bool may_have_hint = true;
     // Where the leaf starts from whose sibling pointer this get came to that of `path`. Only such a leaf may be read if it is
     // frozen.
     std::optional<Key> left;
   };
 
-  // Prepares READs of the leaf that is cached. Returns false if the key is not plain.
-  bool Prepare(KeyView key, First& first);
-  // Returns false if the leaf is not cached. `is_counted`: the cache has counted this lookup before.
-  bool FindCached(KeyView key, bool is_counted, NodeCache::Step& path) const;
-  // The same as Get and GetUntilDone; goes on from `first`, which has ended, unless it is null.
-  Task<Result<std::string>> Go(Op& op, KeyView key, First* first);
-  Task<Result<std::string>> GoUntilDone(Op& op, KeyView key, First* first);
-  Task<Status> FindPath(Op& op, KeyView key, Route& route);
-  // Whether the frozen leaf of the route may be read. If so, notes that its merge is unfinished.
-  bool MayReadFrozen(const Route& route) const;
+  // Begins a get at the leaf that is cached. Returns false if there is none.
+  bool Begin(KeyView key, Begun& begun);
+  // Gets what is not plain. Goes on from `begun`, which has ended, unless it is null.
+  Task<Result<std::string>> Finish(Op& op, KeyView key, Begun* begun);
+  Task<Result<std::string>> FinishUntilDone(Op& op, KeyView key, Begun* begun);
+  // `is_counted`: the cache has counted this lookup before.
+  Task<Status> FindPath(Op& op, KeyView key, bool is_counted, Route& route);
   // Forgets the route: the leaf is looked up again, by its parent as that is now.
-  void LookUpAgain(Route& route, bool& has_path);
+  void LookUpAgain(Route& route);
   // The key is right of the leaf of `route.path`: moves the path toward it, by a hop or a fresh
-  // descent. Undecided: group and trailer do not agree (yet).
-  Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, Route& route);
-  Task<Result<Hop>> HopRight(Op& op, KeyView key, const Units& units, Route& route);
-  // The value of `key` by its entry; nullopt if that has changed since.
-  Task<Result<std::optional<std::string>>> ReadValue(Op& op, KeyView key, Entry entry);
+  // descent. Without a path afterwards, group and trailer do not agree (yet).
+  Task<Status> LeaveStaleLeaf(Op& op, KeyView key, const BufferLease& buffers, Route& route);
+  Task<Status> HopRight(Op& op, KeyView key, const BufferLease& buffers, Route& route);
+  // The value of `key` by its entry, which has a block; nullopt if that has changed since.
+  Task<Result<std::optional<std::string>>> ReadBlock(Op& op, KeyView key, Entry entry);
   Task<Result<std::string>> GetUnderLock(Op& op, KeyView key);
 
   TreeContext& context_;

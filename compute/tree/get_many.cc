@@ -32,11 +32,11 @@ Task<void> ManyGetter::Work(Run& run) {
     const size_t first = run.next;
     const size_t count = std::min(kChunk, run.keys.size() - first);
     run.next += count;
-    co_await plain_.Get(run.keys.subspan(first, count), *chunk);
+    co_await pipeline_.Get(run.keys.subspan(first, count), *chunk);
     for (size_t i = 0; i < count; ++i) {
-      const PlainGet::Answer& answer = chunk->answer(i);
-      if (answer.state == PlainGet::State::kFound) run.values.Set(first + i, answer.value);
-      if (answer.state == PlainGet::State::kNotPlain) {
+      const GetJob::Answer& answer = chunk->answer(i);
+      if (answer.verdict == GetJob::Verdict::kFound) run.values.Set(first + i, answer.stored);
+      if (!answer.is_plain()) {
         run.rest.push_back(static_cast<uint32_t>(first + i));
       }
     }

@@ -1,6 +1,6 @@
 // ManyGetter: gets the values of many keys for one caller.
 //
-// Chunks of keys go through PlainGets, several chunks at a time. The keys that are not plain are
+// Chunks of keys go through GetPipeline, several chunks at a time. The keys that are not plain are
 // got by themselves afterwards.
 //
 // Thread-safety: none; one for each session.
@@ -16,7 +16,7 @@
 #include "common/idle_pool.h"
 #include "common/task.h"
 #include "compute/tree/get.h"
-#include "compute/tree/plain_gets.h"
+#include "compute/tree/get_pipeline.h"
 #include "compute/tree/tree_context.h"
 #include "gossamer/values.h"
 
@@ -24,8 +24,8 @@ namespace gossamer {
 
 class ManyGetter {
  public:
-  ManyGetter(TreeContext& context, PlainGets& plain, Getter& single)
-      : context_(context), plain_(plain), single_(single) {}
+  ManyGetter(TreeContext& context, GetPipeline& pipeline, Getter& single)
+      : context_(context), pipeline_(pipeline), single_(single) {}
 
   // values[i] is that of keys[i]. The keys and `values` live until the task ends.
   // Errors of a key: those of Getter::GetUntilDone.
@@ -33,7 +33,7 @@ class ManyGetter {
 
  private:
   // Keys of one chunk: one traversal.
-  static constexpr size_t kChunk = PlainGets::kMaxKeys;
+  static constexpr size_t kChunk = GetPipeline::kMaxKeys;
   // Most chunks in flight, and most keys that are got by themselves.
   static constexpr size_t kWindow = 2;
   static constexpr size_t kSingleWindow = 64;
@@ -59,9 +59,9 @@ class ManyGetter {
   Task<void> WorkOnRest(Run& run);
 
   TreeContext& context_;
-  PlainGets& plain_;
+  GetPipeline& pipeline_;
   Getter& single_;
-  IdlePool<PlainGets::Chunk> idle_;
+  IdlePool<GetPipeline::Chunk> idle_;
   IdlePool<std::vector<uint32_t>> idle_rests_;
   size_t expected_bytes_ = 0;  // of a value: about the largest of late
 };

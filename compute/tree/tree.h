@@ -39,7 +39,7 @@
 #include "compute/tree/many_way_split.h"
 #include "compute/tree/merger.h"
 #include "compute/tree/parent_link.h"
-#include "compute/tree/plain_gets.h"
+#include "compute/tree/get_pipeline.h"
 #include "compute/tree/range_deleter.h"
 #include "compute/tree/repairs.h"
 #include "compute/tree/salvage.h"
@@ -120,9 +120,9 @@ class Tree {
   LeafSplitter splitter_{context_, leaves_, parents_};
   LeafCommitter committer_{context_, leaves_};
   Getter getter_{context_, leaves_};
-  PlainGets plain_{context_};
-  ManyGetter many_getter_{context_, plain_, getter_};
-  GatheredGets gathered_gets_{context_, plain_, getter_};
+  GetPipeline pipeline_{context_};
+  ManyGetter many_getter_{context_, pipeline_, getter_};
+  GatheredGets gathered_gets_{context_, pipeline_, getter_};
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
   ManyWaySplitter many_way_splitter_{context_, parents_};
   Merger merger_{context_, leaves_, parents_};

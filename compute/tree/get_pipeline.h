@@ -1,7 +1,7 @@
-// PlainGets: gets many keys together, as far as they are the plain case.
+// GetPipeline: takes the gets of many keys through the steps of a GetJob together.
 //
 // One traversal of the cache for all keys, one batch of READs for each memory server, completion in
-// any order, checks of the groups. A key that is not plain is left to Getter.
+// any order. A key that is not plain is left to Getter.
 //
 // Thread-safety: none; one for each session. Serves several coroutines, each with its own Chunk.
 // Cost: 1 RT for up to kMaxKeys keys, and no coroutine, epoch guard, buffer lease or allocation for
@@ -16,12 +16,12 @@
 
 #include "common/task.h"
 #include "compute/session/server_batches.h"
-#include "compute/tree/plain_get.h"
+#include "compute/tree/get_job.h"
 #include "compute/tree/tree_context.h"
 
 namespace gossamer {
 
-class PlainGets {
+class GetPipeline {
  public:
   static constexpr size_t kMaxKeys = Traversal::kMaxBatch;
 
@@ -39,7 +39,7 @@ class PlainGets {
   class Chunk {
    public:
     // Its value lives until the buffers are given back.
-    const PlainGet::Answer& answer(size_t i) const { return answers_[i]; }
+    const GetJob::Answer& answer(size_t i) const { return answers_[i]; }
     // Of what was prepared: each part is read from one memory server.
     std::span<const Part> parts() const { return parts_; }
     // Keys that are not plain.
@@ -51,12 +51,12 @@ class PlainGets {
     }
 
    private:
-    friend class PlainGets;
+    friend class GetPipeline;
     Part& PartOf(Batch& batch);
 
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
-    std::array<PlainGet, kMaxKeys> lookups_;
-    std::array<PlainGet::Answer, kMaxKeys> answers_;
+    std::array<GetJob, kMaxKeys> jobs_;
+    std::array<GetJob::Answer, kMaxKeys> answers_;
     std::array<uint8_t, kMaxKeys>
         first_of_;  // the number of the first of equal neighbours: all have its answer
     ServerBatches batches_;
@@ -66,7 +66,7 @@ class PlainGets {
     size_t room_ = 0;  // keys that the buffers are for
   };
 
-  explicit PlainGets(TreeContext& context) : context_(context) {}
+  explicit GetPipeline(TreeContext& context) : context_(context) {}
 
   // Takes buffers for `count` keys, unless `chunk` has them. Returns false if there are none.
   bool Reserve(Chunk& chunk, size_t count);

@@ -1,14 +1,12 @@
-#include "compute/tree/plain_gets.h"
+#include "compute/tree/get_pipeline.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "compute/rules/rules.h"
-
 namespace gossamer {
 
-PlainGets::Part& PlainGets::Chunk::PartOf(Batch& batch) {
+GetPipeline::Part& GetPipeline::Chunk::PartOf(Batch& batch) {
   const auto has_it = [&batch](const Part& part) { return part.batch == &batch; };
   const auto found = std::find_if(parts_.rbegin(), parts_.rend(), has_it);
   if (found != parts_.rend()) return *found;
@@ -17,16 +15,16 @@ PlainGets::Part& PlainGets::Chunk::PartOf(Batch& batch) {
   return part;
 }
 
-bool PlainGets::Reserve(Chunk& chunk, size_t count) {
+bool GetPipeline::Reserve(Chunk& chunk, size_t count) {
   if (chunk.room_ >= count) return true;
-  Result<BufferLease> buffers = context_.links.Buffer(count * PlainGet::kBufferBytes);
+  Result<BufferLease> buffers = context_.links.Buffer(count * GetJob::kBufferBytes);
   if (!buffers) return false;
   chunk.buffers_ = std::move(buffers.value());
   chunk.room_ = count;
   return true;
 }
 
-Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
+Task<void> GetPipeline::Get(std::span<const KeyView> keys, Chunk& chunk) {
   Op op = context_.links.Begin();
   Prepare(keys, chunk);
   if (chunk.parts().empty()) co_return;
@@ -35,9 +33,9 @@ Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
   for (const Part& part : chunk.parts()) Judge(keys, chunk, part);
 }
 
-void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
+void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   const size_t count = keys.size();
-  std::ranges::fill(std::span(chunk.answers_).first(count), PlainGet::Answer{});
+  std::ranges::fill(std::span(chunk.answers_).first(count), GetJob::Answer{});
   chunk.batches_.Clear();
   chunk.parts_.clear();
   chunk.rest_.count = 0;
@@ -52,32 +50,29 @@ void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
     }
     chunk.first_of_[i] = static_cast<uint8_t>(i);
     last = nullptr;
-    PlainGet& get = chunk.lookups_[i];
-    if (!may_be_plain || !get.Prepare(context_, keys[i], chunk.spots_[i])) {
+    GetJob& job = chunk.jobs_[i];
+    if (!may_be_plain || !job.Aim(context_, keys[i], chunk.spots_[i])) {
       chunk.rest_.Add(i);
       continue;
     }
-    Batch& batch = chunk.batches_.For(get.leaf().server(), PlainGet::kMaxReads);
-    get.AddReads(context_.geometry(), chunk.buffers_.address(i * PlainGet::kBufferBytes), batch);
+    Batch& batch = chunk.batches_.For(job.leaf().server(), GetJob::kMaxReads);
+    job.AddReads(context_.geometry(), chunk.buffers_.address(i * GetJob::kBufferBytes), batch);
     last = &chunk.PartOf(batch);
     last->Add(i);
   }
 }
 
-void PlainGets::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part) {
+void GetPipeline::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part) {
   uint64_t answered = 0;
   for (const size_t i : part.keys()) {
     const size_t first = chunk.first_of_[i];
-    if (first == i) {
-      const PlainGet& lookup = chunk.lookups_[i];
-      if (!lookup.is_read()) continue;
-      const std::optional<GroupView> home = rules::ParseUnitOfBatch(
-          lookup.home_unit(context_.geometry()), lookup.leaf(), lookup.home(), keys[i]);
-      chunk.answers_[i] = lookup.Judge(context_, keys[i], home);
-    } else {
+    const GetJob& job = chunk.jobs_[i];
+    if (first != i) {
       chunk.answers_[i] = chunk.answers_[first];
+    } else if (job.is_read()) {
+      chunk.answers_[i] = job.Judge(context_, keys[i], keys[i]);
     }
-    if (chunk.answers_[i].state != PlainGet::State::kNotPlain) ++answered;
+    if (chunk.answers_[i].is_plain()) ++answered;
   }
   context_.counters.of(OperationClass::kRead).operations += answered;
   context_.cache.CountHits(answered);
