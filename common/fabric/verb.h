@@ -54,7 +54,8 @@ struct Verb {
   bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
   // An atomic that replaces the word only if it is equal to `compare`.
   bool is_conditional() const { return TraitsOf(opcode).is_conditional; }
-  // Returns: the value before the atomic, if that has succeeded. Requires: an atomic.
+  // Returns: the value before the atomic, or the one read, if the verb has succeeded. Requires: an atomic, or a READ of 8
+  // bytes.
   uint64_t old_value() const;
 };
 
@@ -90,7 +91,7 @@ inline Verb Verb::FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalA
 }
 
 inline uint64_t Verb::old_value() const {
-  assert(is_atomic());
+  assert(is_atomic() || (is_read() && length == sizeof(uint64_t)));
   uint64_t value;
   std::memcpy(&value, local.data, sizeof value);
   return value;

@@ -309,7 +309,7 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
     co_return co_await splitter_.Split(op, locked, scratch.packer, entries, cut.fill);
   }
   const KeyView separator = Separator(entries[cut.parted_at - 1].key, entries[cut.parted_at].key);
-  const std::array<ManyWaySplitter::Part, 2> parts{
+  const std::array<LeafSplitter::Part, 2> parts{
       {{entries.first(cut.parted_at), HighFence::At(separator)},
        {entries.subspan(cut.parted_at), content.high}}};
   co_return co_await splitter_.Split(op, locked, scratch.packer, parts, content.sibling, cut.fill);
@@ -317,9 +317,9 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
 
 GroupWriter::Cut GroupWriter::CutOf(const LockedLeaf& locked, const WriteBatch& batch,
                                     const Scratch& scratch) {
-  using Rest = ManyWaySplitter::Rest;
+  using Rest = LeafSplitter::Rest;
   if (batch.fill() != 0) return {0, {batch.fill(), Rest::kToLast}};
-  constexpr Cut kUsual{0, {ManyWaySplitter::kUsualFill, Rest::kToAll}};
+  constexpr Cut kUsual{0, {LeafSplitter::kUsualFill, Rest::kToAll}};
   if (scratch.fresh.empty()) return kUsual;
   const std::span<const Entry> entries = scratch.merged;
   const auto find = [&](const Entry& entry) {

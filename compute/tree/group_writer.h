@@ -18,8 +18,8 @@
 #include "compute/tree/key_ranks.h"
 #include "compute/tree/leaf_commit.h"
 #include "compute/tree/leaf_packer.h"
+#include "compute/tree/leaf_split.h"
 #include "compute/tree/locked_leaf.h"
-#include "compute/tree/many_way_split.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write_batch.h"
 
@@ -48,7 +48,7 @@ class GroupWriter {
   };
 
   GroupWriter(TreeContext& context, LeafLocker& leaves, const LeafCommitter& committer,
-              ManyWaySplitter& splitter)
+              LeafSplitter& splitter)
       : context_(context), leaves_(leaves), committer_(committer), splitter_(splitter) {}
 
   // What the writes of a group have done. The blocks are freed once the leaf is written.
@@ -128,14 +128,14 @@ class GroupWriter {
   // comes in order: the leaves up to them get full.
   struct Cut {
     size_t parted_at = 0;  // no leaf has entries on both sides of this one; 0: any may
-    ManyWaySplitter::Fill fill;
+    LeafSplitter::Fill fill;
   };
   static Cut CutOf(const LockedLeaf& locked, const WriteBatch& batch, const Scratch& scratch);
 
   TreeContext& context_;
   LeafLocker& leaves_;
   const LeafCommitter& committer_;
-  ManyWaySplitter& splitter_;
+  LeafSplitter& splitter_;
   IdlePool<Scratch> idle_;
 };
 

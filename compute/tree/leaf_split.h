@@ -1,12 +1,14 @@
-// LeafSplitter: rearranges a leaf that has no room, in place or as two leaves.
+// LeafSplitter: rearranges a locked leaf that has no room: in place, or as several leaves.
 //
-// A split writes the sibling, to which nothing leads yet. Then one WRITE of at most one MTU
-// rewrites the leaf and makes the sibling reachable (rules W1, W2). Then the parent gets a downlink
-// (rule W6).
+// The leaf and the new leaves to its right form a chain: each leads to the next one, and the last one to the old sibling.
+// Nothing leads to the new leaves until one WRITE of at most one MTU rewrites the old leaf as the first of the chain, and
+// makes all of it reachable (rules W1, W2). Then the parents get the downlinks (rule W6).
 //
 // Thread-safety: none; one for each session.
 #pragma once
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +21,7 @@
 #include "compute/tree/locked_leaf.h"
 #include "compute/tree/parent_link.h"
 #include "compute/tree/tree_context.h"
+#include "compute/tree/unseen_nodes.h"
 
 namespace gossamer {
 
@@ -30,52 +33,120 @@ enum class Edited : uint8_t {
 
 class LeafSplitter {
  public:
+  // How full the leaves get that a split in the middle of the tree makes.
+  static constexpr double kUsualFill = 0.7;
+
+  // How full leaves get.
+  enum class Rest : uint8_t {
+    kToLast,   // each gets `part` of what fits, the last one what is left
+    kToFirst,  // likewise, the first one
+    kToAll,    // all get about as much
+  };
+  struct Fill {
+    double part = 1;
+    Rest rest = Rest::kToLast;
+  };
+  // The entries of a range that starts where the one before ends.
+  struct Part {
+    std::span<const Entry> entries;
+    HighFence high;
+  };
+
   LeafSplitter(TreeContext& context, const LeafLocker& leaves, ParentLinker& parents)
       : context_(context), leaves_(leaves), parents_(parents), packer_(context.geometry()) {}
 
-  // Rewrites the locked leaf with `write` applied: in place if it fits, else by a split. Always
+  // Rewrites the locked leaf with `write` applied: in place if it fits, else as two leaves. Always
   // ends the lock. A prefix of its own makes room in a leaf whose keys share more than its range.
   // Errors: as LeafWriter::Write.
   // Cost: 1 RT to READ the leaf whole, unless that was done with the lock because the leaf was
-  // known to be full; then 1 RT to WRITE it in place, 2 RT or more for a split.
+  // known to be full; then 1 RT to WRITE it in place, or as Split.
   Task<Result<Edited>> Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write);
 
- private:
-  using NewVersion = RemoteLock::NewVersion;
+  // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold `entries`.
+  // Always ends the lock.
+  // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf in the order of its units.
+  // Errors: MaybeApplied; after any other error nothing was written.
+  // Cost: 1 RT for one new leaf on the leaf's server, else 2 RT; 1 RT for each parent that was locked along with them;
+  // no allocation an entry.
+  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
+                     Fill fill) {
+    assert(!entries.empty() && locked.path.low <= entries.front().key);
+    const Part part{entries, locked.unit(0).high()};
+    co_return co_await Split(op, locked, packer, {&part, 1}, locked.trailer->sibling(), fill);
+  }
+  // The same for a leaf that takes over its sibling's range. No leaf has entries of two parts: what is right for the entries of
+  // a leaf, with its prefix and its fence, is right for those of a part of its range. `sibling` is behind all parts.
+  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Part> parts,
+                     RemotePtr sibling, Fill fill);
 
-  // A leaf to rearrange.
+ private:
+  // The leaves that take the place of one.
+  struct Chain {
+    Chain(TreeContext& context, size_t expected) : unseen(context, expected) {
+      downlinks.reserve(expected);
+      hints.reserve(expected);
+      memory.reserve(expected);
+    }
+
+    BufferLease first;  // the image of the first leaf
+    uint64_t first_hint = 0;
+    UnseenNodes unseen;   // the others
+    Downlinks downlinks;  // to them
+    std::vector<uint64_t> hints;
+    std::vector<Allocated<RemotePtr>> memory;
+  };
+  // What is left of a part to place, and in how many leaves about.
+  struct Plan {
+    Plan(const LeafPacker& packer, KeyView low, const Part& part, Fill fill);
+
+    LeafPacker::Most most() const;
+    // Call when `entries` were placed.
+    void Placed(std::span<const Entry> entries);
+
+    size_t prefix_bytes = 0;  // that all leaves share, not counted in:
+    size_t bytes = 0;
+    size_t leaves = 0;
+    size_t room = 0;  // most bytes of a leaf
+    Rest rest = Rest::kToLast;
+  };
+  // A leaf to rearrange for one write.
   struct Rearrangement {
     LeafRewrite rewrite;
     KeyArena keys;  // of the entries
     std::vector<Entry> before;
     std::vector<Entry> after;  // the write's own entry last
-    BufferLease images;        // of the leaf, then of a sibling
     OrderedCut cut;
-
-    std::span<std::byte> image(uint32_t node_bytes, uint32_t number) const {
-      return {images.data() + size_t{number} * node_bytes, node_bytes};
-    }
-  };
-  // The encoded halves of a split.
-  struct Halves {
-    RemotePtr sibling;
-    LocalAddress left;
-    LocalAddress right;
-    NewVersion changed;
   };
 
   static Rearrangement Rearrange(const LockedLeaf& locked, LeafWrite& write);
-  Task<Result<Edited>> Split(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew);
+  Task<Result<Edited>> SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew,
+                                  BufferLease image);
   // Whether a leaf with `bounds` does not take the key of `entry` whole.
   bool IsTooLong(const Bounds& bounds, const Entry& entry) const;
   // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry, and to kTooLong if that has to be
   // a long key.
   // Returns: nullopt if the leaf cannot be split.
   std::optional<LeafHalves> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
+                                         std::span<std::byte> left, std::span<std::byte> right,
                                          Edited& edited);
-  Task<Status> CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves, LockedParent& parent);
-  Task<Status> CommitBehindSibling(Op& op, LockedLeaf& locked, const Halves& halves,
-                                   LockedParent& parent);
+  // Allocates and encodes a chain of as many leaves as `parts` take.
+  Task<Status> Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
+                     std::span<const Part> parts, std::span<Plan> plans, RemotePtr sibling,
+                     Chain& chain);
+
+  // Writes the chain, ends the lock, and makes the downlinks.
+  Task<Status> Commit(Op& op, LockedLeaf& locked, Chain& chain);
+  // The WRITEs of a chain of two leaves on one server, with the parent's lock along with them.
+  Task<Status> CommitTogether(Op& op, LockedLeaf& locked, Chain& chain, LockedParent& parent);
+  // The WRITE of the first leaf, behind those of the others.
+  Task<Status> CommitBehindOthers(Op& op, LockedLeaf& locked, Chain& chain, LockedParent& parent);
+  // Writes all but the first leaf. Tries the parent's lock along with them, before any other operation can know them:
+  // the parent needs no proof that they exist (rule W4).
+  Task<Status> WriteOthers(Op& op, const LockedLeaf& locked, Chain& chain, LockedParent& parent);
+  // The new version of the leaf, by which its commit is recognised.
+  static RemoteLock::NewVersion VersionOf(const LockedLeaf& locked) {
+    return {locked.leaf(), 0, Next(locked.unit(0).version()), locked.path.low};
+  }
 
   TreeContext& context_;
   const LeafLocker& leaves_;

@@ -36,7 +36,6 @@
 #include "compute/tree/loss_repairer.h"
 #include "compute/tree/many_leaf_writer.h"
 #include "compute/tree/many_modifier.h"
-#include "compute/tree/many_way_split.h"
 #include "compute/tree/merger.h"
 #include "compute/tree/parent_link.h"
 #include "compute/tree/get_pipeline.h"
@@ -124,9 +123,8 @@ class Tree {
   ManyGetter many_getter_{context_, pipeline_, getter_};
   GatheredGets gathered_gets_{context_, pipeline_, getter_};
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
-  ManyWaySplitter many_way_splitter_{context_, parents_};
   Merger merger_{context_, leaves_, parents_};
-  GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};
+  GroupWriter groups_{context_, leaves_, committer_, splitter_};
   ManyLeafWriter many_leaf_writer_{context_, leaves_, committer_, groups_};
   GatheredPuts gathered_puts_{context_, many_leaf_writer_, writer_};
   ManyModifier many_modifier_{context_, writer_, many_leaf_writer_};

@@ -24,6 +24,12 @@ Result<std::span<std::byte>> UnseenNodes::Add(RemotePtr node) {
   return std::span<std::byte>(at.data, bytes);
 }
 
+void UnseenNodes::AddWrites(Batch& batch) const {
+  for (const Run& run : runs_) {
+    for (const Verb& write : run.batch.verbs()) batch.Add(write);
+  }
+}
+
 void UnseenNodes::AppendUnwritten(std::vector<Batch*>& batches) {
   for (Run& run : runs_) {
     if (run.batch.status() != VerbStatus::kSuccess) batches.push_back(&run.batch);

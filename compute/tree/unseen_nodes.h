@@ -31,6 +31,8 @@ class UnseenNodes {
   // Errors: Exhausted: no registered memory.
   Result<std::span<std::byte>> Add(RemotePtr node);
 
+  // Adds the WRITEs to `batch`, which has room for them.
+  void AddWrites(Batch& batch) const;
   // Appends the batches that have not been written. The caller executes them along with others.
   void AppendUnwritten(std::vector<Batch*>& batches);
   bool are_written() const;
