@@ -127,7 +127,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
       co_return may_post;
     }
     if (pending_.after == After::kRelease) held_ = {};
-    co_await ExecuteInOrder(again, pending_.held.word.lease());
+    co_await locks_->links.Execute(*op_, again);
     if (again.status() == VerbStatus::kSuccess) co_return Conclude(again.verbs());
   }
 }

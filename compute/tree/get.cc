@@ -114,10 +114,11 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
         LookUpAgain(route);
         ++reread;
         continue;
-      case Verdict::kRightOfLeaf:
+      case Verdict::kRightOfLeaf: {
         BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(op, key, buffers, route));
         if (!route.has_path) ++reread;
         continue;
+      }
       case Verdict::kOverflow:
       case Verdict::kTorn: break;
     }

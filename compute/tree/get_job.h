@@ -35,7 +35,8 @@ class GetJob {
   struct Answer {
     Verdict verdict = Verdict::kTorn;
     Entry::Kind kind = Entry::Kind::kInline;
-    std::string_view stored;  // of kFound and kBlock; in the buffers that the groups were read to
+    std::string_view stored =
+        {};  // of kFound and kBlock; in the buffers that the groups were read to
 
     // Whether the get has ended.
     bool is_plain() const { return verdict == Verdict::kFound || verdict == Verdict::kAbsent; }
