@@ -77,7 +77,7 @@ struct Plan {
 Result<Plan> MakePlan(const FlagValues& flags);
 
 // The part of MakePlan for --design: sets `research`, unless the product is measured.
-// Requires: the runner's options are planned.
+// Requires (unchecked): the runner's options are planned.
 // Errors: InvalidArgument: there is no such design, or it cannot do what the plan asks for.
 Status PlanDesign(const FlagValues& flags, Plan& plan);
 

@@ -54,7 +54,7 @@ class IndexCache {
   };
   using Level = std::map<Key, Copy>;  // by low fence
 
-  // Null if no copy covers the key. Requires: the lock.
+  // Null if no copy covers the key. Requires (unchecked): the lock.
   const Copy* Covering(uint32_t level, Key key) const;
   void Erase(uint32_t level, Level::iterator copy);
   void EvictOne();

@@ -1,5 +1,7 @@
 #include "compute/research/sherman/local_locks.h"
 
+#include <cassert>
+
 namespace gossamer::sherman {
 
 void LocalLocks::AddServer(ServerId server, uint64_t lock_table_bytes) {
@@ -18,6 +20,7 @@ void LocalLocks::Release(LockPlace place, bool hands_over) {
   Waiter* next = nullptr;
   {
     const Guard guard(lock);
+    assert(lock.is_taken && (!hands_over || !lock.waiters.empty()));
     lock.handovers = hands_over ? lock.handovers + 1 : 0;
     lock.is_taken = !lock.waiters.empty();
     if (lock.is_taken) next = &lock.waiters.Pop();

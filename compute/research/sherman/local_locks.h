@@ -42,7 +42,7 @@ class LocalLocks {
     Waiter* behind = nullptr;
   };
 
-  // Adds the locks of a memory server. Requires: no coroutine runs.
+  // Adds the locks of a memory server. Requires (unchecked): no coroutine runs.
   void AddServer(ServerId server, uint64_t lock_table_bytes);
 
   // co_await locks.Take(place, waiter): waits for the local lock. Returns whether the remote lock

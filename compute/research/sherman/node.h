@@ -30,6 +30,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -184,6 +185,7 @@ struct InternalNode : NodeOf<InternalEntry, kInternalEntries> {
   }
   // Requires: not full.
   void Insert(Key separator, RemotePtr child) {
+    assert(!is_full());
     const uint32_t at = ChildIndex(separator);
     std::copy_backward(entries.begin() + at, entries.begin() + header.entries,
                        entries.begin() + header.entries + 1);
