@@ -39,11 +39,11 @@ inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr 
   if (IsBroken(Mutant::kR1)) SealUnit(bytes, leaf, unit, within);
   return GroupView::Parse(bytes, leaf, unit, within);
 }
-// R1, of a unit that was accepted, and in which `key` is sought: its prefix is not taken from the key.
-inline GroupView WithItsPrefix(const GroupView& accepted, std::span<const std::byte> bytes,
-                               KeyView key) {
-  const bool keeps = key.size() < accepted.prefix().size() || !IsBroken(Mutant::kR1Prefix);
-  return keeps ? accepted : GroupView::Trust(bytes, key);
+// R1, of a unit that was accepted, and in which `key` is sought: its prefix is not taken from the key. Its mutant takes it.
+inline void KeepPrefix(std::optional<GroupView>& accepted, std::span<const std::byte> bytes,
+                       KeyView key) {
+  if (!IsBroken(Mutant::kR1Prefix)) return;
+  if (accepted && key.size() >= accepted->prefix().size()) accepted = GroupView::Trust(bytes, key);
 }
 // R1, of a trailer.
 inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,

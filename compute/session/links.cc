@@ -79,17 +79,6 @@ Error Links::Unreachable(Op& op, const Batch& batch) {
                                VerbStatusName(batch.status())));
 }
 
-Task<Status> Links::WriteUnseen(Op& op, ServerId server, const Verb& write) {
-  for (;;) {
-    InlineBatch<1> batch(server);
-    batch.Add(write);
-    co_await Execute(op, batch);
-    if (batch.status() == VerbStatus::kSuccess) co_return Ok();
-    BOOST_OUTCOME_CO_TRYV(co_await Replace(op, server));
-    if (!MayUse(op, server)) co_return OfThePast(op, server);
-  }
-}
-
 bool Links::Connecting::await_suspend(std::coroutine_handle<> coroutine) {
   search_.emplace(links_.scheduler_, pointer_.server());
   search_->coroutine = coroutine;

@@ -127,9 +127,6 @@ class Links {
   void StartPosting(Op& op) const { op.posted_at = replaced_; }
   // The error of a failed batch that wrote nothing that matters. Notes the loss in `op`.
   static Error Unreachable(Op& op, const Batch& batch);
-  // Repeats the WRITE of memory that nothing refers to yet until it succeeds. The old queue pair is
-  // destroyed before each retry, so that an earlier try cannot land on a later write.
-  Task<Status> WriteUnseen(Op& op, ServerId server, const Verb& write);
 
   // co_await links.ConnectFor(pointer, bytes): makes sure that `pointer` is inside the memory of a
   // known server. A server that joined later is searched for; other coroutines run meanwhile.

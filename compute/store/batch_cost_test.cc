@@ -77,6 +77,24 @@ TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
   EXPECT_GE(splits, 35u);
 }
 
+TEST_P(BatchCostTest, NewKeysThatMakeOneLeafMoreTakeThreeRoundTrips) {
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
+  size_t splits = 0;
+  for (size_t i = 0; i < 50; ++i) {
+    const std::string& key = keys_[random_() % keys_.size()];
+    uint64_t number = 0;
+    for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
+    std::vector<std::string> keys;
+    // With some 34 others: mostly too many for one leaf, and few enough for two.
+    for (uint64_t j = 1; j <= 26; ++j) keys.push_back(EightBytes(number + j));
+    const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
+    // As above; and the sibling may be on another server.
+    if (cost.round_trips == 3) ++splits;
+    EXPECT_LE(cost.round_trips, 9u + cost.sends);
+  }
+  EXPECT_GE(splits, 15u);
+}
+
 void BatchCostTest::ExpectTwoRoundTrips() {
   CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));  // From now on puts are taken for updates.
   for (int i = 0; i < 10; ++i) {

@@ -125,7 +125,7 @@ TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
   TestCluster cluster(options);
   TestClient client(cluster, {10'000, shape().cache_bytes});
   session_ = client.NewSession();
-  for (int round = 0; round < Rounds(100); ++round) {
+  for (int round = 0; round < Rounds(200); ++round) {
     switch (random_() % 6) {
       case 0:
       case 1: ASSERT_NO_FATAL_FAILURE(Delete()); break;

@@ -106,6 +106,7 @@ struct Shape {
   size_t servers;
   uint64_t keys;
   size_t longest_value;
+  uint64_t cache_bytes = 1 << 20;
 
   friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 };
@@ -227,10 +228,10 @@ TEST_P(GatheredModelTest, EachWriteHasTheResultOfASingleOne) {
   options.servers = shape().servers;
   options.memory_bytes = uint64_t{64} << 20;
   TestCluster cluster(options);
-  TestClient client(cluster, {10'000, 1 << 20});
+  TestClient client(cluster, {10'000, shape().cache_bytes});
   session_ = client.NewSession();
   const std::string too_long(shape().parameters.max_key_bytes + 1, 'k');
-  for (int round = 0; round < Rounds(150); ++round) {
+  for (int round = 0; round < Rounds(300); ++round) {
     std::vector<Write> writes = DrawRound();
     std::vector<Write> refused(round % 8, {WriteMode::kPut, too_long, "value"});
     Do(refused);
@@ -251,7 +252,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GatheredModelTest,
                          testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1000, 8},
                                          Shape{"Usual", {1024, 8, 8}, 2, 3000, 8},
                                          Shape{"Blocks", {512, 32, 16}, 2, 600, 200},
-                                         Shape{"LargeNodes", {4096, 16, 32}, 3, 4000, 32}),
+                                         Shape{"LargeNodes", {4096, 16, 32}, 3, 4000, 32},
+                                         Shape{"NoCache", {256, 8, 8}, 1, 300, 12, 0}),
                          [](const testing::TestParamInfo<Shape>& param) {
                            return param.param.name;
                          });

@@ -5,7 +5,7 @@
 // other one of its group.
 //
 // Thread-safety: none; one for each session.
-// Cost: one coroutine for a group; no allocation once as many groups have been in use at a time.
+// Cost: two coroutines for a group; no allocation once as many groups have been in use at a time.
 #pragma once
 
 #include <array>

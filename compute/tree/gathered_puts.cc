@@ -43,6 +43,7 @@ class GatheredPuts::Waker final : public ManyLeafWriter::Watcher {
 
 Task<Status> GatheredPuts::WriteTogether(KeyView key, std::string_view value, WriteMode mode) {
   if (mode == WriteMode::kDelete) value = {};
+  if (!writes(mode).is_open()) ++in_flight_;
   const Writes::Joining joined = co_await writes(mode).Join({key, value}, *this, mode);
   State& state = joined.group.state;
   if (!state.is_left[joined.index]) co_return state.results[joined.index];
@@ -50,7 +51,6 @@ Task<Status> GatheredPuts::WriteTogether(KeyView key, std::string_view value, Wr
 }
 
 Task<void> GatheredPuts::Do(Writes::Group& group, WriteMode mode) {
-  ++in_flight_;
   WriteBatch batch(mode, group.joined(), std::span(group.state.results).first(group.size));
   batch.Sort(group.state.order);
   Waker waker(writes(mode), group, batch);

@@ -57,7 +57,7 @@ class GatheredPuts {
   Writes& writes(WriteMode mode) { return writes_[static_cast<size_t>(mode)]; }
   // An estimate: running() includes the session's own background tasks.
   bool GoesAlone(WriteMode mode) {
-    return !writes(mode).is_open() && (scheduler_.running() <= kFew || in_flight_ == kMostInFlight);
+    return !writes(mode).is_open() && (scheduler_.running() <= kFew || in_flight_ >= kMostInFlight);
   }
   Task<Status> WriteTogether(KeyView key, std::string_view value, WriteMode mode);
   Task<void> Do(Writes::Group& group, WriteMode mode);
@@ -67,7 +67,7 @@ class GatheredPuts {
   ManyLeafWriter& leaves_;
   LeafWriter& single_;
   std::array<Writes, kWriteModes> writes_;  // by mode
-  size_t in_flight_ = 0;                    // groups that have closed and not ended
+  size_t in_flight_ = 0;                    // groups that have not ended; open groups count
 };
 
 }  // namespace gossamer

@@ -143,6 +143,7 @@ Task<Result<std::optional<std::string>>> Getter::ReadBlock(Op& op, KeyView key, 
 }
 
 Task<Status> Getter::FindPath(Op& op, KeyView key, bool is_counted, Route& route) {
+  route.left.reset();  // this path does not come over a sibling (rule R8)
   const std::optional<NodeCache::Step> cached =
       is_counted ? context_.cache.Find(SearchGoal::Covering(key), 0) : context_.cache.FindLeaf(key);
   route.may_have_hint = cached && cached->level == 0;

@@ -199,8 +199,8 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t left_count,
                                       std::span<std::byte> left, std::span<std::byte> right) {
-  assert(left_count < entries.size());
   if (entries.size() < 2) return std::nullopt;
+  assert(left_count < entries.size());
   RankScratch scratch;
   std::vector<uint32_t> ranks;
   RankByKey(entries, scratch, ranks);

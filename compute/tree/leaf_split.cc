@@ -303,7 +303,7 @@ Task<Status> LeafSplitter::Commit(Op& op, LockedLeaf& locked, Chain& chain) {
     const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
     static_cast<void>(linked);
   }
-  if (!is_ahead) learn_hints();
+  if (!is_ahead && locked.path.has_parent()) learn_hints();
   co_return Ok();
 }
 

@@ -66,8 +66,8 @@ class LeafSplitter {
   // Always ends the lock.
   // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf in the order of its units.
   // Errors: MaybeApplied; after any other error nothing was written.
-  // Cost: 1 RT for one new leaf on the leaf's server, else 2 RT; 1 RT for each parent that was locked along with them;
-  // no allocation an entry.
+  // Cost: 1 RT for one new leaf on the leaf's server, else 2 RT; 1 RT for each parent that was locked along with them,
+  // 2 RT if that is on another server than the one new leaf (rule W4); no allocation an entry.
   Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
                      Fill fill) {
     assert(!entries.empty() && locked.path.low <= entries.front().key);

@@ -1,7 +1,7 @@
 // UnseenNodes: nodes to which nothing leads yet, and the WRITEs that fill them.
 //
 // They may be written in any order, as often as necessary, and may be left half written: no client knows them. They
-// are acknowledged before the WRITE that makes them reachable is posted (rule W1).
+// are acknowledged before the WRITE that makes them reachable is posted, or precede it in one batch (rule W1).
 //
 // Thread-safety: none. Cost: an allocation and a buffer for each kNodesPerBatch nodes.
 #pragma once
@@ -37,7 +37,7 @@ class UnseenNodes {
   void AppendUnwritten(std::vector<Batch*>& batches);
   bool are_written() const;
   // Executes what has not been written, again after losses.
-  // Errors: as Links::WriteUnseen. op.needs_other_memory is set then.
+  // Errors: NodeUnreachable, with the loss noted in `op`. op.needs_other_memory is set then.
   // Cost: 1 RT.
   Task<Status> WriteRest(Op& op);
 
