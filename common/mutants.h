@@ -4,9 +4,10 @@
 //
 // In everything that ships, `IsBroken` is a constant and leaves no code behind. With
 // GOSSAMER_MUTANTS it reads a variable that `--mutant=` sets; only build/test/gossamer-sim-mutants
-// and what is compiled for it defines GOSSAMER_MUTANTS. All linked code must agree on the definition: the only headers
-// that use `IsBroken` are compute/rules/rules.h and memory/rules.h, and the sources that include them are compiled a second
-// time for that program (compute/verify/sim/CMakeLists.txt).
+// and what is compiled for it defines GOSSAMER_MUTANTS. All linked code must agree on the
+// definition: the only headers that use `IsBroken` are compute/rules/rules.h and memory/rules.h,
+// and the sources that include them are compiled a second time for that program
+// (compute/verify/sim/CMakeLists.txt).
 //
 // docs/testing.md uses these names, which are those of the broken rules.
 #pragma once

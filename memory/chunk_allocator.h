@@ -68,7 +68,8 @@ class ChunkAllocator {
     bool Allow(control::ExtentKind kind) const {
       return kind != control::ExtentKind::kNodes || AllowNodes();
     }
-    // Of memory that has the past of both. Requires (unchecked): both allow nodes, or they are of one cohort.
+    // Of memory that has the past of both. Requires (unchecked): both allow nodes, or they are of
+    // one cohort.
     Generations With(const Generations& other) const {
       return {std::max(of_nodes, other.of_nodes), std::max(of_blocks, other.of_blocks)};
     }

@@ -61,7 +61,8 @@ class Member {
 
   // Looks once, and acts by the table above.
   Look LookAfterRecord();
-  // Takes this server out of the record: see LeaveStore. Requires (unchecked): called once, with no look afterwards.
+  // Takes this server out of the record: see LeaveStore. Requires (unchecked): called once, with no
+  // look afterwards.
   Status Leave();
   // The record as last seen or put back.
   const StoreRecord& known() const { return known_; }

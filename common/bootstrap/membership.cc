@@ -207,7 +207,8 @@ Result<bool> MustAskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen,
 
 // Writes a text that is unique and that each member of a live store replaces: a note if there is no record,
 // or the record of the lost store with another `restored`. Writes nothing if another change came first.
-// Requires (unchecked): the join lock is held, so that no other server is about to replace what was `seen`.
+// Requires (unchecked): the join lock is held, so that no other server is about to replace what was
+// `seen`.
 Status AskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen, const JoinOptions& options) {
   StoreRecord question = seen.record.value_or(
       StoreRecord{options.store, RandomId(), options.fabric, options.parameters, 0, {}});

@@ -9,8 +9,8 @@
 namespace gossamer {
 
 // READs and checks the header of an attached server in one round trip. Polls `endpoint` until the
-// READ has ended. Requires (unchecked): nothing else is in flight there. Errors: NodeUnreachable when the READ
-// fails, Corruption when the bytes are no header or one that this build cannot use.
+// READ has ended. Requires (unchecked): nothing else is in flight there. Errors: NodeUnreachable
+// when the READ fails, Corruption when the bytes are no header or one that this build cannot use.
 Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server);
 
 // A probe that uses a connection per server, for at most `timeout_ms`. A header with another store,

@@ -43,7 +43,8 @@ class ComputePort {
  public:
   virtual ~ComputePort() = default;
   // Sets `ComputePortOptions::least_path_mtu` for later `Connect` and `NewEndpoint` calls, when the
-  // caller does not know it as the port is opened. Requires (unchecked): no other thread uses the port.
+  // caller does not know it as the port is opened. Requires (unchecked): no other thread uses the
+  // port.
   virtual void RequirePathMtu(uint32_t bytes) = 0;
   // Makes `server` reachable at `address` (from `MemoryPort::address`). All later queue pairs to
   // `server` are to this `incarnation`, or, if 0, to the one that answers now. A server restarted

@@ -28,7 +28,8 @@ class Event {
     };
     return Awaiter{*this, {}};
   }
-  // Makes all waiters ready to run, in the order in which they came. Requires (unchecked): `scheduler` is that of the waiters.
+  // Makes all waiters ready to run, in the order in which they came. Requires (unchecked):
+  // `scheduler` is that of the waiters.
   void NotifyAll(Scheduler& scheduler) {
     for (auto waiters = waiters_.TakeAll(); !waiters.empty();) {
       scheduler.MakeReady(waiters.Pop().coroutine);

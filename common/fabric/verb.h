@@ -54,8 +54,8 @@ struct Verb {
   bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
   // An atomic that replaces the word only if it is equal to `compare`.
   bool is_conditional() const { return TraitsOf(opcode).is_conditional; }
-  // Returns: the value before the atomic, or the one read, if the verb has succeeded. Requires: an atomic, or a READ of 8
-  // bytes.
+  // Returns: the value before the atomic, or the one read, if the verb has succeeded. Requires: an
+  // atomic, or a READ of 8 bytes.
   uint64_t old_value() const;
 };
 

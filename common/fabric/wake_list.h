@@ -31,8 +31,8 @@ class WakeList {
     bool is_woken = false;  // written by the coroutine's own thread
   };
 
-  // The thread that takes `sleeper` sees what was done before this call. Requires (unchecked): `sleeper` lives
-  // until its coroutine continues.
+  // The thread that takes `sleeper` sees what was done before this call. Requires (unchecked):
+  // `sleeper` lives until its coroutine continues.
   void Wake(Sleeper& sleeper) {
     Sleeper* before = newest_.load(std::memory_order_relaxed);
     do {

@@ -17,7 +17,8 @@ namespace gossamer {
 
 // Opens /dev/null in place of each closed descriptor from 0 to 2: for writing in place of standard
 // input, for reading in place of the others, so that using it fails with EBADF. Errors:
-// InvalidArgument if /dev/null cannot be opened. Requires (unchecked): called before anything opens a file.
+// InvalidArgument if /dev/null cannot be opened. Requires (unchecked): called before anything opens
+// a file.
 Status OpenStandardDescriptors();
 
 // The reason why a read or write of a standard stream failed: "it is closed" for EBADF.

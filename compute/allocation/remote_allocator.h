@@ -163,7 +163,8 @@ class RemoteAllocator {
   Task<void> ReleaseAll(Scheduler& scheduler);
   // Some memory is neither in the tree nor will this compute server give it back: a sweeper has to. Thread-safe.
   void LeaveBehind() { has_left_memory_ = true; }
-  // Whether all memory of the server's has been given back that is not in the tree (rule G3). Requires (unchecked): ReleaseAll is done.
+  // Whether all memory of the server's has been given back that is not in the tree (rule G3).
+  // Requires (unchecked): ReleaseAll is done.
   bool HasReleasedAll(ServerId server) const;
 
  private:

@@ -55,7 +55,8 @@ class RequestParser {
   size_t held_bytes() const {
     return pieces_.capacity() * sizeof(Piece) + arguments_.capacity() * sizeof(std::string_view);
   }
-  // Gives it back. Requires (unchecked): no request is being parsed, and nobody uses the last one's arguments.
+  // Gives it back. Requires (unchecked): no request is being parsed, and nobody uses the last one's
+  // arguments.
   void GiveBack();
   // So many bytes are needed at least, before a call of Next can succeed: a hint for the size of a buffer. 0: unknown.
   size_t wanted() const { return wanted_; }

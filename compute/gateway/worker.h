@@ -91,7 +91,8 @@ class Worker {
   void Run();
   void Stop();
   // Has the worker serve `store` over `session`, once what is in flight has ended: walks with an error. The result is there once
-  // the worker uses nothing of the store before. Requires (unchecked): it runs, and does not until then stop.
+  // the worker uses nothing of the store before. Requires (unchecked): it runs, and does not until
+  // then stop.
   std::future<void> Use(Store& store, std::unique_ptr<Session> session);
 
  private:

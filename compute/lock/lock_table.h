@@ -193,7 +193,8 @@ class LockTable {
     friend class LockTable;
     Turn(Scheduler* scheduler, Queue* queue) : scheduler_(scheduler), queue_(queue) {}
 
-    // Ends this share. Returns the waiter that gets the turn now, or null. Requires (unchecked): the queue's guard.
+    // Ends this share. Returns the waiter that gets the turn now, or null. Requires (unchecked):
+    // the queue's guard.
     static Waiter* EndShare(Queue& queue);
     bool MayHaveWaiters() const { return queue_->has_waiters.load(std::memory_order_relaxed); }
 

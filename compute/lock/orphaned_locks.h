@@ -51,8 +51,8 @@ class OrphanedLocks {
   OrphanedLocks(const OrphanedLocks&) = delete;
   OrphanedLocks& operator=(const OrphanedLocks&) = delete;
 
-  // Requires (unchecked): only this object uses `endpoint` from now on, except under `Pause`. The endpoint
-  // lives until `Stop`, and its port is that of the sessions.
+  // Requires (unchecked): only this object uses `endpoint` from now on, except under `Pause`. The
+  // endpoint lives until `Stop`, and its port is that of the sessions.
   void SettleOver(Endpoint& endpoint, OnRegistered on_registered);
   // Ends tasks under way, stops settling, and opens the places.
   void Stop();

@@ -73,7 +73,8 @@ Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
   co_return waiter.answer;
 }
 
-// This compute server has one turn at the lock: its own word is that of the coroutine with the turn (rule U2).
+// This compute server has one turn at the lock: its own word is that of the coroutine with the turn
+// (rule U2).
 LockWord RemoteLock::NewWord() const {
   const LockWord plain = rules::WordFor(locks_->links.LeaseWith(server()), node_);
   return is_merge_ ? plain.ForMerge() : plain;

@@ -74,7 +74,8 @@ class [[nodiscard]] RemoteLock {
   static constexpr uint32_t kMaxReads = 3;
   // WRITEs of one commit, at most.
   static constexpr uint32_t kMaxWrites = 8;
-  // So many times in a row, at most, a lock is handed over within this compute server. Then the others may take it.
+  // So many times in a row, at most, a lock is handed over within this compute server. Then the
+  // others may take it.
   static constexpr uint32_t kMaxHandovers = 4;
 
   // What becomes of the lock behind a commit's WRITEs.
@@ -126,8 +127,8 @@ class [[nodiscard]] RemoteLock {
     RemoteLock& lock_;
     RemotePtr node_;
   };
-  // co_await lock.AimAt(node): makes this the lock of `node`. Keeps the turn, but not while a server
-  // is searched for. Requires: not held. Errors: as Links::ConnectFor.
+  // co_await lock.AimAt(node): makes this the lock of `node`. Keeps the turn, but not while a
+  // server is searched for. Requires: not held. Errors: as Links::ConnectFor.
   Aiming AimAt(RemotePtr node) {
     assert(!is_held());
     return {*this, node};

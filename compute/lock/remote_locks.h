@@ -1,6 +1,7 @@
 // RemoteLocks: what the locks of a session have in common.
 //
-// Thread-safety: none; what several sessions share (table, orphans, leases) is thread-safe by itself.
+// Thread-safety: none; what several sessions share (table, orphans, leases) is thread-safe by
+// itself.
 #pragma once
 
 #include <cstdint>

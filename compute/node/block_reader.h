@@ -26,7 +26,8 @@ class BlockReader {
   // nowhere; Exhausted without a buffer.
   // Cost: 1 RT.
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
-  // Reads the long keys to which entries of `leaf` refer. Requires (unchecked): nobody changes the leaf meanwhile.
+  // Reads the long keys to which entries of `leaf` refer. Requires (unchecked): nobody changes the
+  // leaf meanwhile.
   // Errors: likewise; Corruption if one is not in its block, or does not have the hash that its entry states.
   // Cost: 1 RT; none without blocks.
   Task<Status> ReadKeys(Op& op, RemotePtr leaf, std::span<const LongRef> refs, LongKeys& keys);

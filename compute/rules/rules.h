@@ -39,7 +39,8 @@ inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr 
   if (IsBroken(Mutant::kR1)) SealUnit(bytes, leaf, unit, within);
   return GroupView::Parse(bytes, leaf, unit, within);
 }
-// R1, of a unit that was accepted, and in which `key` is sought: its prefix is not taken from the key. Its mutant takes it.
+// R1, of a unit that was accepted, and in which `key` is sought: its prefix is not taken from the
+// key. Its mutant takes it.
 inline void KeepPrefix(std::optional<GroupView>& accepted, std::span<const std::byte> bytes,
                        KeyView key) {
   if (!IsBroken(Mutant::kR1Prefix)) return;

@@ -72,8 +72,8 @@ class RunningOperations {
     std::array<std::atomic<uint32_t>, 2> running_{};  // by period, of which only two are in use
   };
 
-  // Requires (unchecked): EarlierHaveEnded() was true since the last StartPeriod. (It may be false again for a moment: a
-  // session that has read an old period corrects itself.)
+  // Requires (unchecked): EarlierHaveEnded() was true since the last StartPeriod. (It may be false
+  // again for a moment: a session that has read an old period corrects itself.)
   void StartPeriod() {
     period_.fetch_add(1, std::memory_order_release);
     HeavyFence();

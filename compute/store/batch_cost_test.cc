@@ -25,6 +25,15 @@ class BatchCostTest : public CostFixture, public testing::WithParamInterface<Tes
     for (const WireCounts& one : Since(before, session_->counters()).wire) total += one;
     return total;
   }
+  // New keys just above an existing one: all in its leaf.
+  std::vector<std::string> KeysJustAboveOne(uint64_t count) {
+    const std::string& key = keys_[random_() % keys_.size()];
+    uint64_t number = 0;
+    for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
+    std::vector<std::string> keys;
+    for (uint64_t j = 1; j <= count; ++j) keys.push_back(EightBytes(number + j));
+    return keys;
+  }
   // Of 64 leaves.
   void ExpectTwoRoundTrips();
 };
@@ -61,12 +70,8 @@ TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
   ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   size_t splits = 0;
   for (size_t i = 0; i < 50; ++i) {
-    // Just above an existing key: so all in its leaf, which they split in three.
-    const std::string& key = keys_[random_() % keys_.size()];
-    uint64_t number = 0;
-    for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
-    std::vector<std::string> keys;
-    for (uint64_t j = 1; j <= 64; ++j) keys.push_back(EightBytes(number + j));
+    // They split their leaf in three.
+    std::vector<std::string> keys = KeysJustAboveOne(64);
     std::shuffle(keys.begin(), keys.end(), random_);
     const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
     EXPECT_EQ(cost.operations, 64u);
@@ -81,12 +86,8 @@ TEST_P(BatchCostTest, NewKeysThatMakeOneLeafMoreTakeThreeRoundTrips) {
   ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   size_t splits = 0;
   for (size_t i = 0; i < 50; ++i) {
-    const std::string& key = keys_[random_() % keys_.size()];
-    uint64_t number = 0;
-    for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
-    std::vector<std::string> keys;
     // With some 34 others: mostly too many for one leaf, and few enough for two.
-    for (uint64_t j = 1; j <= 26; ++j) keys.push_back(EightBytes(number + j));
+    const std::vector<std::string> keys = KeysJustAboveOne(26);
     const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
     // As above; and the sibling may be on another server.
     if (cost.round_trips == 3) ++splits;

@@ -77,8 +77,8 @@ class LeaseKeeper {
   // Renews all leases at once: an epoch has begun that others wait for.
   void Hurry();
 
-  // Renews over the scheduler's endpoint until `Stop`; ends at the next renewal after it. Requires (unchecked):
-  // the endpoint's port is connected to the servers.
+  // Renews over the scheduler's endpoint until `Stop`; ends at the next renewal after it. Requires
+  // (unchecked): the endpoint's port is connected to the servers.
   Task<void> Keep(Scheduler& scheduler);
 
  private:

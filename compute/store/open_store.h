@@ -40,7 +40,8 @@ class OpenStore final : public Store {
                                                    std::shared_ptr<Bootstrap> bootstrap = nullptr);
   ~OpenStore() override;
 
-  // Has a store opened by `OpenOn` find servers in a thread, as others do. Requires (unchecked): no session yet.
+  // Has a store opened by `OpenOn` find servers in a thread, as others do. Requires (unchecked): no
+  // session yet.
   void FindServersInThread() { finder_.UseThread(); }
   // Renews the leases of a store opened by `OpenOn`, which has no thread for that.
   Task<void> KeepLeases(Scheduler& scheduler) { return keeper_->Keep(scheduler); }

@@ -1,8 +1,8 @@
 // Gather: operations of several coroutines of a session that go out together.
 //
-// An operation joins the group that is open, or opens one. The group closes in the scheduler's next round, when every
-// coroutine that was ready has run, and its owner does its operations. Each goes on when the owner lets it: it waits for no
-// other one of its group.
+// An operation joins the group that is open, or opens one. The group closes in the scheduler's next
+// round, when every coroutine that was ready has run, and its owner does its operations. Each goes
+// on when the owner lets it: it waits for no other one of its group.
 //
 // Thread-safety: none; one for each session.
 // Cost: two coroutines for a group; no allocation once as many groups have been in use at a time.
@@ -21,23 +21,25 @@
 
 namespace gossamer {
 
+// Most operations of a group. Half of what one traversal can take: while one group is on its way,
+// the operations of another begin.
+inline constexpr size_t kMostGathered = kMaxGroup / 2;
+
 // `State` is what the owner keeps for a group.
 template <typename Operation, typename State>
 class Gather {
  public:
-  // Half of what one traversal can take: while one group is on its way, the operations of another begin.
-  static constexpr size_t kMost = kMaxGroup / 2;
-
   struct Group {
     size_t size = 0;
-    std::array<Operation, kMost> operations;
-    std::array<std::coroutine_handle<>, kMost> waiters;
+    std::array<Operation, kMostGathered> operations;
+    std::array<std::coroutine_handle<>, kMostGathered> waiters;
     State state;
 
     std::span<const Operation> joined() const { return std::span(operations).first(size); }
   };
 
-  // co_await Joining: suspends until the operation may go on. Then `group` is its own until it waits for something else.
+  // co_await Joining: suspends until the operation may go on. Then `group` is its own until it
+  // waits for something else.
   struct Joining {
     Group& group;
     size_t index;
@@ -60,11 +62,11 @@ class Gather {
     Group& group = *open_;
     const size_t index = group.size++;
     group.operations[index] = operation;
-    if (group.size == kMost) open_ = nullptr;
+    if (group.size == kMostGathered) open_ = nullptr;
     return {group, index};
   }
-  // Lets operation `index` go on, but not here: one that runs the scheduler, by a synchronous call, lets the others go on
-  // too.
+  // Lets operation `index` go on, but not here: one that runs the scheduler, by a synchronous call,
+  // lets the others go on too.
   void Resume(const Group& group, size_t index) { scheduler_.MakeReady(group.waiters[index]); }
 
  private:

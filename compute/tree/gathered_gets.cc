@@ -15,7 +15,7 @@ Task<Result<std::string>> GatheredGets::GetTogether(KeyView key) {
 Task<void> GatheredGets::Do(Gets::Group& group) {
   GetPipeline::Chunk& chunk = group.state;
   // As many as a group can need: buffers of one size are used again.
-  pipeline_.Reserve(chunk, Gets::kMost);
+  pipeline_.Reserve(chunk, kMostGathered);
   const Op op = links_.Begin();
   pipeline_.Prepare(group.joined(), chunk);
   Resume(group, chunk.rest());

@@ -1,8 +1,9 @@
 // GatheredPuts: puts, inserts, updates and deletes of several coroutines that go out together.
 //
-// A group of writes of one kind goes through ManyLeafWriter. A write goes on when its own leaf is written: it waits for no
-// other memory server. What ManyLeafWriter leaves is written by its own coroutine, where it may be done along with
-// another's write. A write that is one of few in its session does not wait for others.
+// A group of writes of one kind goes through ManyLeafWriter. A write goes on when its own leaf is
+// written: it waits for no other memory server. What ManyLeafWriter leaves is written by its own
+// coroutine, where it may be done along with another's write. A write that is one of few in its
+// session does not wait for others.
 //
 // Writes of one key that are in flight together may take effect in any order.
 //
@@ -47,8 +48,8 @@ class GatheredPuts {
   friend Writes;
   // Of one group's writes.
   struct State {
-    std::array<bool, kMaxGroup / 2> is_left;  // to its coroutine
-    std::vector<Status> results = std::vector<Status>(kMaxGroup / 2, Ok());
+    std::array<bool, kMostGathered> is_left;  // to its coroutine
+    std::vector<Status> results = std::vector<Status>(kMostGathered, Ok());
     WriteBatch::Order order;
   };
   // Lets the writes of a group go on.

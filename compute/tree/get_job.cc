@@ -74,7 +74,8 @@ GetJob::Answer GetJob::Judge(TreeContext& context, KeyView key, KeyView within,
     if (!overflow || !rules::OfOneVersion(*home, *overflow)) return {Verdict::kTorn};
     entry = find(*overflow);
   }
-  // Otherwise the hint has not misled this operation, and at worst it misleads an insert, which corrects it.
+  // Otherwise the hint has not misled this operation, and at worst it misleads an insert, which
+  // corrects it.
   if (overflow || (home->overflowed() && !LeafHint(spot_.hint).IsTight(home_))) {
     const uint32_t known = 1u << home_ | (overflow ? 1u << geometry.overflow_unit() : 0);
     context.cache.LearnHint(key, spot_, geometry, known, [&](uint32_t number) -> const GroupView& {

@@ -1,10 +1,12 @@
 // GetJob: one get, in steps, so that many of them can share their round trips.
 //
 //   Aim       at the leaf where the cache has the key
-//   AddReads  of the key's home group, and of the overflow group if the leaf's hint says that the key may be there
+//   AddReads  of the key's home group, and of the overflow group if the leaf's hint says that the
+//             key may be there
 //   Judge     what the READs have brought
 //
-// The plain case ends with Judge, without a path and without waiting for anything else. Getter::Finish does the rest.
+// The plain case ends with Judge, without a path and without waiting for anything else.
+// Getter::Finish does the rest.
 //
 // Thread-safety: none; it belongs to the get's coroutine. Cost: no allocation.
 #pragma once
@@ -45,27 +47,29 @@ class GetJob {
   static constexpr size_t kBufferBytes = UnitBuffers::kTrailer;
   static constexpr uint32_t kMaxReads = 2;
 
-  // Aims at `key` in the leaf of `spot`, as the cache has it. Returns false if the leaf is not cached or cannot be reached
-  // now, or the store holds no such key.
+  // Aims at `key` in the leaf of `spot`, as the cache has it. Returns false if the leaf is not
+  // cached or cannot be reached now, or the store holds no such key.
   bool Aim(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot);
-  // Aims at a leaf that can be reached. `has_hint`: the cache has one for the leaf; without, both groups are read.
+  // Aims at a leaf that can be reached. `has_hint`: the cache has one for the leaf; without, both
+  // groups are read.
   void Aim(const LeafGeometry& geometry, KeyView key, const NodeCache::LeafSpot& spot,
            bool has_hint);
   RemotePtr leaf() const { return spot_.leaf; }
   uint32_t home() const { return home_; }
 
-  // Adds the READs, kMaxReads at most, to `batch`, which is for the leaf's server. They go to `into`. The batch lives
-  // until Judge.
+  // Adds the READs, kMaxReads at most, to `batch`, which is for the leaf's server. They go to
+  // `into`. The batch lives until Judge.
   void AddReads(const LeafGeometry& geometry, LocalAddress into, Batch& batch);
   // After kOverflow: adds the READ of the overflow group. Judge is called again behind it.
   void AddOverflowRead(const LeafGeometry& geometry, LocalAddress into, Batch& batch);
   // Whether the home group was read. Requires (unchecked): the batch has ended.
   bool is_read() const { return home_read_->status == VerbStatus::kSuccess; }
 
-  // Judges what was read. Corrects the leaf's hint. `within` is a key in the leaf's range, as GroupView::Parse wants it: its
-  // low fence, or the key itself. (If the key is not in the range, its prefix may not be the leaf's: the group looks torn.)
-  // `left`, unless null, is the low fence of the leaf from which this get came over its sibling pointer: only then a frozen
-  // leaf counts. Requires: is_read().
+  // Judges what was read. Corrects the leaf's hint. `within` is a key in the leaf's range, as
+  // GroupView::Parse wants it: its low fence, or the key itself. (If the key is not in the range,
+  // its prefix may not be the leaf's: the group looks torn.) `left`, unless null, is the low fence
+  // of the leaf from which this get came over its sibling pointer: only then a frozen leaf counts.
+  // Requires: is_read().
   Answer Judge(TreeContext& context, KeyView key, KeyView within, const Key* left = nullptr) const;
 
  private:

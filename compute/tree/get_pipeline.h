@@ -78,7 +78,8 @@ class GetPipeline {
   //
   // Finds the leaves, and makes the parts.
   void Prepare(std::span<const KeyView> keys, Chunk& chunk);
-  // Sets the answers of a part, and counts its operations. Requires (unchecked): its batch has ended.
+  // Sets the answers of a part, and counts its operations. Requires (unchecked): its batch has
+  // ended.
   void Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part);
   // Counts the verbs of `op`, which has executed batches.
   void Count(const Op& op) { context_.counters.of(OperationClass::kRead) += op.wire; }

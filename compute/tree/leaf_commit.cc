@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <vector>
 
 #include "compute/rules/rules.h"
 
@@ -51,7 +50,9 @@ Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
 Task<Status> LeafCommitter::Commit(LockedLeaf& locked, Ending& ending) const {
   Status result = Ok();
   if (ending.has_changes) {
-    result = co_await CommitUnits(locked, ending.after());
+    InlineBatch<kMaxVerbs> batch(locked.leaf().server());
+    AddWrites(locked, batch);
+    result = co_await locked.lock.Commit(batch, ending.after());
   } else {
     result = co_await locked.lock.Release();
   }
@@ -124,13 +125,6 @@ void LeafCommitter::AddCommit(LockedLeaf& locked, const Ending& ending, Batch& b
   const size_t first = batch.verbs().size();
   AddWrites(locked, batch);
   locked.lock.AddEnd(batch, first, ending.after());
-}
-
-// 1 RT.
-Task<Status> LeafCommitter::CommitUnits(LockedLeaf& locked, RemoteLock::After after) const {
-  InlineBatch<kMaxVerbs> batch(locked.leaf().server());
-  AddWrites(locked, batch);
-  co_return co_await locked.lock.Commit(batch, after);
 }
 
 }  // namespace gossamer

@@ -56,7 +56,6 @@ class LeafCommitter {
   void AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted, const Status& status) const;
   // Adds the WRITEs of the changed units.
   void AddWrites(LockedLeaf& locked, Batch& batch) const;
-  Task<Status> CommitUnits(LockedLeaf& locked, RemoteLock::After after) const;
 
   TreeContext& context_;
   const LeafLocker& leaves_;

@@ -51,7 +51,8 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
 
 // Cuts `entries` near the middle, where the halves take least, or as near there as both fit and the
 // fence is short, and encodes them. `left_count` != 0: tries that many on the left, then on to there.
-// Requires: the order of LeafView::AppendTo, a new entry last; left_count < entries.size(), or one entry.
+// Requires: the order of LeafView::AppendTo, a new entry last; left_count < entries.size(), or one
+// entry.
 // Returns: nullopt if no split fits: one entry alone, which is too long for the leaf, has none.
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t left_count,

@@ -10,8 +10,8 @@
 namespace gossamer {
 namespace {
 
-// More new leaves than this are not added to the cached parent in advance. They usually split the parent, and the copy
-// that has them would soon be thrown away.
+// More new leaves than this are not added to the cached parent in advance. They usually split the
+// parent, and the copy that has them would soon be thrown away.
 constexpr size_t kMostCachedAhead = 4;
 // For an estimate of what fits into a leaf.
 constexpr size_t kUsualFenceBytes = 8;
@@ -294,11 +294,12 @@ Task<Status> LeafSplitter::Commit(Op& op, LockedLeaf& locked, Chain& chain) {
     context_.cache.InsertChildren(op.began.flushes, locked.path.parent, chain.downlinks);
     learn_hints();
   }
-  // Before waiting for a turn at the parent (rule W5). Half or more of the waiters belong to other leaves now.
+  // Before waiting for a turn at the parent (rule W5). Half or more of the waiters belong to other
+  // leaves now.
   if (rules::LeavesBeforeWaiting()) locked.lock.turn().Disband();
 
-  // The split stands, and the writes have succeeded. Downlinks that cannot be made now (no memory, a lock that stays taken)
-  // are made by the next hop to the sibling (rule W6).
+  // The split stands, and the writes have succeeded. Downlinks that cannot be made now (no memory,
+  // a lock that stays taken) are made by the next hop to the sibling (rule W6).
   if (!chain.downlinks.empty()) {
     const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
     static_cast<void>(linked);
@@ -307,8 +308,8 @@ Task<Status> LeafSplitter::Commit(Op& op, LockedLeaf& locked, Chain& chain) {
   co_return Ok();
 }
 
-// One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4): WRITE sibling, WRITE leaf, release, and
-// the parent's lock and READs. Cost: 1 RT.
+// One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4): WRITE
+// sibling, WRITE leaf, release, and the parent's lock and READs. Cost: 1 RT.
 Task<Status> LeafSplitter::CommitTogether(Op& op, LockedLeaf& locked, Chain& chain,
                                           LockedParent& parent) {
   const RemotePtr leaf = locked.leaf();
@@ -353,8 +354,9 @@ Task<Status> LeafSplitter::CommitTogether(Op& op, LockedLeaf& locked, Chain& cha
   co_return committed;
 }
 
-// Queue pairs are unordered (N3): the WRITEs of leaves on another server are acknowledged before the leaf is posted (rule W1).
-// 1 RT: WRITE the others, and the parent's lock and READ. 1 RT: WRITE the leaf, release.
+// Queue pairs are unordered (N3): the WRITEs of leaves on another server are acknowledged before
+// the leaf is posted (rule W1). 1 RT: WRITE the others, and the parent's lock and READ. 1 RT: WRITE
+// the leaf, release.
 Task<Status> LeafSplitter::CommitBehindOthers(Op& op, LockedLeaf& locked, Chain& chain,
                                               LockedParent& parent) {
   Status written = Ok();

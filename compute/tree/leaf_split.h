@@ -1,8 +1,9 @@
 // LeafSplitter: rearranges a locked leaf that has no room: in place, or as several leaves.
 //
-// The leaf and the new leaves to its right form a chain: each leads to the next one, and the last one to the old sibling.
-// Nothing leads to the new leaves until one WRITE of at most one MTU rewrites the old leaf as the first of the chain, and
-// makes all of it reachable (rules W1, W2). Then the parents get the downlinks (rule W6).
+// The leaf and the new leaves to its right form a chain: each leads to the next one, and the last
+// one to the old sibling. Nothing leads to the new leaves until one WRITE of at most one MTU
+// rewrites the old leaf as the first of the chain, and makes all of it reachable (rules W1, W2).
+// Then the parents get the downlinks (rule W6).
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -64,18 +65,21 @@ class LeafSplitter {
 
   // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold `entries`.
   // Always ends the lock.
-  // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf in the order of its units.
+  // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf in
+  // the order of its units.
   // Errors: MaybeApplied; after any other error nothing was written.
-  // Cost: 1 RT for one new leaf on the leaf's server, else 2 RT; 1 RT for each parent that was locked along with them,
-  // 2 RT if that is on another server than the one new leaf (rule W4); no allocation an entry.
+  // Cost: 1 RT for one new leaf on the leaf's server, else 2 RT; 1 RT for each parent that was
+  // locked along with them, 2 RT if that is on another server than the one new leaf (rule W4); no
+  // allocation an entry.
   Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
                      Fill fill) {
     assert(!entries.empty() && locked.path.low <= entries.front().key);
     const Part part{entries, locked.unit(0).high()};
     co_return co_await Split(op, locked, packer, {&part, 1}, locked.trailer->sibling(), fill);
   }
-  // The same for a leaf that takes over its sibling's range. No leaf has entries of two parts: what is right for the entries of
-  // a leaf, with its prefix and its fence, is right for those of a part of its range. `sibling` is behind all parts.
+  // The same for a leaf that takes over its sibling's range. No leaf has entries of two parts: what
+  // is right for the entries of a leaf, with its prefix and its fence, is right for those of a part
+  // of its range. `sibling` is behind all parts.
   Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Part> parts,
                      RemotePtr sibling, Fill fill);
 
@@ -140,8 +144,8 @@ class LeafSplitter {
   Task<Status> CommitTogether(Op& op, LockedLeaf& locked, Chain& chain, LockedParent& parent);
   // The WRITE of the first leaf, behind those of the others.
   Task<Status> CommitBehindOthers(Op& op, LockedLeaf& locked, Chain& chain, LockedParent& parent);
-  // Writes all but the first leaf. Tries the parent's lock along with them, before any other operation can know them:
-  // the parent needs no proof that they exist (rule W4).
+  // Writes all but the first leaf. Tries the parent's lock along with them, before any other
+  // operation can know them: the parent needs no proof that they exist (rule W4).
   Task<Status> WriteOthers(Op& op, const LockedLeaf& locked, Chain& chain, LockedParent& parent);
   // The new version of the leaf, by which its commit is recognised.
   static RemoteLock::NewVersion VersionOf(const LockedLeaf& locked) {

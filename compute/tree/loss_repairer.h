@@ -81,7 +81,8 @@ class LossRepairer {
   Task<Result<Place>> Find(Op& op, SearchGoal goal, uint32_t level);
   Task<Result<Ends>> ReadEnds(Op& op, const Place& place);
 
-  // Replaces the lost children of all nodes of `level`. Requires (unchecked): no sibling of this level is lost.
+  // Replaces the lost children of all nodes of `level`. Requires (unchecked): no sibling of this
+  // level is lost.
   Task<Status> ReplaceChildren(uint32_t level);
   using Visit = Task<Status> (LossRepairer::*)(Op& op, uint32_t level, const Key& from,
                                                HighFence& next);
@@ -95,7 +96,8 @@ class LossRepairer {
   // What the left neighbour names where a node of `level` starts at `low`; null if that is not known.
   Task<Result<RemotePtr>> FindByLeft(Op& op, uint32_t level, const Key& low);
 
-  // Mends the siblings of `level`, and removes entries with lost blocks. Requires (unchecked): of lost nodes to which downlinks lead there are none.
+  // Mends the siblings of `level`, and removes entries with lost blocks. Requires (unchecked): of
+  // lost nodes to which downlinks lead there are none.
   Task<Status> MendLevel(uint32_t level);
   Task<Status> VisitNode(Op& op, uint32_t level, const Key& from, HighFence& next);
   // Has the node lead to what covers the keys behind it.

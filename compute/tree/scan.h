@@ -90,7 +90,8 @@ class Scanner {
 
   // Requires: `range` is not empty. The scan belongs to the Scanner.
   Scan& Open(ScanRange range, uint64_t limit);
-  // READs ahead of the scan may be in flight. Requires (unchecked): no Fetch of the scan is awaited.
+  // READs ahead of the scan may be in flight. Requires (unchecked): no Fetch of the scan is
+  // awaited.
   void Close(Scan& scan);
 
   enum class State : uint8_t {

@@ -69,11 +69,13 @@ class MemoryBootstrap final : public Bootstrap {
     failures_.clear();
     for (auto& [store, entry] : entries_) entry.stale_reads = 0;
   }
-  // Called at the start of each call; it may cause the faults above first. Requires (unchecked): set before other threads call.
+  // Called at the start of each call; it may cause the faults above first. Requires (unchecked):
+  // set before other threads call.
   void set_before(std::function<void(Call, const std::string& store)> before) {
     before_ = std::move(before);
   }
-  // What MayHaveMembers answers; true unless set. Requires (unchecked): set before other threads call.
+  // What MayHaveMembers answers; true unless set. Requires (unchecked): set before other threads
+  // call.
   void set_may_have_members(std::function<bool()> may_have_members) {
     may_have_members_ = std::move(may_have_members);
   }

@@ -173,8 +173,8 @@ class SimNetwork final : public SimulatedNetwork {
   Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) override;
 
   const SimOptions& options() const;
-  // Replaces the faults from now on: for set-up and for a final check. Requires (unchecked): nothing is in
-  // flight. Without `partition`, all links come up.
+  // Replaces the faults from now on: for set-up and for a final check. Requires (unchecked):
+  // nothing is in flight. Without `partition`, all links come up.
   void SetFaults(const SimFaults& faults);
   Clock::time_point Now() const;
 

@@ -84,7 +84,8 @@ Result<Peer> ProbePeer(const SocketAddress& address, uint64_t incarnation,
 class ConnectAttempt {
  public:
   using Clock = std::chrono::steady_clock;
-  // `device`: the one that must reach the address; may be null. Requires (unchecked): `options` outlive the attempt.
+  // `device`: the one that must reach the address; may be null. Requires (unchecked): `options`
+  // outlive the attempt.
   static Result<ConnectAttempt> Begin(const SocketAddress& address, const Device* device,
                                       const ComputePortOptions& options,
                                       Clock::time_point deadline);

@@ -31,7 +31,8 @@ namespace gossamer::verbs {
 
 class ControlService {
  public:
-  // Requires (unchecked): `listener` is bound, its events arrive on `channel`, and both outlive the service.
+  // Requires (unchecked): `listener` is bound, its events arrive on `channel`, and both outlive the
+  // service.
   ControlService(const Device& device, rdma_event_channel* channel, rdma_cm_id* listener,
                  const ConnectReply& info, uint32_t connection_timeout_ms);
   ~ControlService() { Stop(); }

@@ -19,7 +19,8 @@ struct Opening {
 
   // Starts an attempt.
   Status Begin(const Peer& peer, Device& device, const ComputePortOptions& options);
-  // Requires (unchecked): the attempt has resolved its path. `queue`: for the completions of the new queue pair.
+  // Requires (unchecked): the attempt has resolved its path. `queue`: for the completions of the
+  // new queue pair.
   Status AskToConnect(const Peer& peer, ibv_cq* queue, uint64_t client_uuid, QueuePair& queue_pair);
   // Puts the replaced connection back.
   void GiveUpAttempt(QueuePair& queue_pair);

@@ -38,8 +38,8 @@ struct FreeEventChannel {
 };
 using EventChannel = std::unique_ptr<rdma_event_channel, FreeEventChannel>;
 
-// Owns a communication identifier and its queue pair. Requires (unchecked): when it is destroyed, the
-// identifier's events are acknowledged and its event channel is alive.
+// Owns a communication identifier and its queue pair. Requires (unchecked): when it is destroyed,
+// the identifier's events are acknowledged and its event channel is alive.
 struct FreeConnectionId {
   void operator()(rdma_cm_id* id) const {
     if (id->qp != nullptr) rdma_destroy_qp(id);

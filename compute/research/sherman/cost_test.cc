@@ -133,11 +133,10 @@ TEST(ShermanCostTest, AnUpdateOfAnAbsentKeyWritesNothing) {
   EXPECT_EQ(cost.bytes_written, kLock);
 }
 
-// Six coroutines update one key at a time: the first takes the remote lock, four get it handed
-// over, and the sixth takes it again.
-TEST(ShermanCostTest, ALockIsHandedOverFourTimesInARow) {
-  Fixture f(Design{});
-  constexpr uint64_t kWriters = 6;
+constexpr uint64_t kWriters = 6;
+
+// What so many coroutines count that update one key at a time.
+Counters CountedByWriters(Fixture& f) {
   const Counters before = f.session.counters();
   for (uint64_t i = 0; i < kWriters; ++i) {
     f.session.Spawn([](ShermanSession& session, uint64_t value) -> Task<void> {
@@ -147,7 +146,13 @@ TEST(ShermanCostTest, ALockIsHandedOverFourTimesInARow) {
     }(f.session, i));
   }
   f.cluster.Run();
-  const Counters counted = Since(before, f.session.counters());
+  return Since(before, f.session.counters());
+}
+
+// The first takes the remote lock, four get it handed over, and the sixth takes it again.
+TEST(ShermanCostTest, ALockIsHandedOverFourTimesInARow) {
+  Fixture f(Design{});
+  const Counters counted = CountedByWriters(f);
   const WireCounts& cost = counted.of(OperationClass::kUpdate);
   EXPECT_EQ(counted.locks.acquired, 2u);
   EXPECT_EQ(counted.locks.handed_over, LocalLocks::kMostHandovers);
@@ -163,17 +168,7 @@ TEST(ShermanCostTest, ALockIsHandedOverFourTimesInARow) {
 // Without local locks each of them takes the remote lock, and tries in vain meanwhile.
 TEST(ShermanCostTest, WithoutLocalLocksTheThreadsOfAServerSpin) {
   Fixture f(Rung("on_chip"));
-  constexpr uint64_t kWriters = 6;
-  const Counters before = f.session.counters();
-  for (uint64_t i = 0; i < kWriters; ++i) {
-    f.session.Spawn([](ShermanSession& session, uint64_t value) -> Task<void> {
-      const std::string key = KeyOf(600);
-      const std::string bytes = ValueOf(value);
-      EXPECT_TRUE(co_await session.AsyncUpdate(key, bytes));
-    }(f.session, i));
-  }
-  f.cluster.Run();
-  const Counters counted = Since(before, f.session.counters());
+  const Counters counted = CountedByWriters(f);
   EXPECT_EQ(counted.locks.acquired, kWriters);
   EXPECT_EQ(counted.locks.handed_over, 0u);
   EXPECT_GT(counted.locks.remote_retries, 0u);

@@ -25,8 +25,8 @@ struct Design {
   bool hierarchical_locks = true;
   // Without a split, a write sends its entry with the entry's versions, not the leaf.
   bool two_level_versions = true;
-  // No technique, and no rung of the ladder: a lock is released by a WRITE, as in the paper. If not,
-  // by a CAS, which waits behind the CASes of the clients that spin.
+  // No technique, and no rung of the ladder: a lock is released by a WRITE, as in the paper. If
+  // not, by a CAS, which waits behind the CASes of the clients that spin.
   bool release_by_write = true;
 
   friend bool operator==(const Design&, const Design&) = default;

@@ -13,19 +13,25 @@ const IndexCache::Copy* IndexCache::Covering(uint32_t level, Key key) const {
   return copy.node.header.Covers(key) ? &copy : nullptr;
 }
 
+const IndexCache::Copy* IndexCache::Use(uint32_t level, Key key) const {
+  const Copy* const copy = Covering(level, key);
+  if (copy != nullptr) {
+    copy->used_at.store(clock_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  return copy;
+}
+
 std::optional<RemotePtr> IndexCache::Find(uint32_t level, Key key) const {
   const std::shared_lock lock(mutex_);
-  const Copy* const copy = Covering(level, key);
+  const Copy* const copy = Use(level, key);
   if (copy == nullptr) return std::nullopt;
-  copy->used_at.store(clock_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return copy->node.child(copy->node.ChildIndex(key));
 }
 
 void IndexCache::FindLeaves(Key key, size_t most, std::vector<RemotePtr>& leaves) const {
   const std::shared_lock lock(mutex_);
-  const Copy* const copy = Covering(1, key);
+  const Copy* const copy = Use(1, key);
   if (copy == nullptr) return;
-  copy->used_at.store(clock_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   for (uint32_t i = copy->node.ChildIndex(key);
        i <= copy->node.header.entries && leaves.size() < most; ++i) {
     leaves.push_back(copy->node.child(i));

@@ -56,6 +56,8 @@ class IndexCache {
 
   // Null if no copy covers the key. Requires (unchecked): the lock.
   const Copy* Covering(uint32_t level, Key key) const;
+  // The same, which counts as a use of the copy.
+  const Copy* Use(uint32_t level, Key key) const;
   void Erase(uint32_t level, Level::iterator copy);
   void EvictOne();
 

@@ -197,8 +197,8 @@ class Configurations {
 
  private:
   // Whether `a` covers `b`: whatever explains the rest of the history from `b` also explains it
-  // from `a`. Requires (unchecked): both have the same value, and the same writes done among the writes
-  // that must happen.
+  // from `a`. Requires (unchecked): both have the same value, and the same writes done among the
+  // writes that must happen.
   bool Covers(const One& a, const One& b) const {
     return b.done.And(open_.unknown).Includes(a.done.And(open_.unknown)) &&
            a.done.And(open_.idle).Includes(b.done.And(open_.idle));

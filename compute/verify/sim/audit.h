@@ -13,7 +13,8 @@ namespace gossamer::simulator {
 void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene);
 // Client `number`, which belongs to the audit, reads every key into the history and walks the tree.
 // Then the history is checked. Findings go to the scene's verdict.
-// Requires (unchecked): all other clients are idle, the leases of the dead have ended, and faults are off.
+// Requires (unchecked): all other clients are idle, the leases of the dead have ended, and faults
+// are off.
 void Audit(Scene& scene, uint32_t number, RunCounts& counts);
 // Checks only the history, of a run that leaves no complete tree.
 void AuditHistory(Scene& scene, RunCounts& counts);

@@ -66,7 +66,8 @@ class SimulatedClient {
   void Prefill(Random& random);
   // Settles its store's orphaned locks. Blocks: nobody else is driven meanwhile.
   void SettleLocks();
-  // Lets each session put some keys. Blocks likewise. Requires (unchecked): no client has orphaned locks.
+  // Lets each session put some keys. Blocks likewise. Requires (unchecked): no client has orphaned
+  // locks.
   void PutByEachSession();
   // Has a coroutine of its own repair what was lost with memory servers, which sets `ended` then.
   void StartRepair(std::optional<Result<RepairReport>>& ended);

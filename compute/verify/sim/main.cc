@@ -185,27 +185,27 @@ struct Total {
   uint64_t failed = 0;
 };
 
-// What repeats the run that is under way.
-std::string command_of_run;
+// How a report begins that the run under way has failed.
+std::string failed_run;
 
 // An assertion that fails ends the program: its run has failed, too.
-void TellRun(int) {
-  const std::string_view line(command_of_run);
-  static_cast<void>(!write(STDOUT_FILENO, line.data(), line.size()));
+void TellAbortedRun(int) {
+  for (const std::string_view text :
+       {std::string_view(failed_run), std::string_view("aborted\n")}) {
+    static_cast<void>(!write(STDOUT_FILENO, text.data(), text.size()));
+  }
 }
 
 // Reports what is wrong if the run fails.
 void RunSeed(const Runs& runs, uint64_t seed, Total& total) {
-  command_of_run = "FAILED " + CommandOf(total.path, runs.options, seed) + ": aborted\n";
-  std::signal(SIGABRT, TellRun);
+  failed_run = "FAILED " + CommandOf(total.path, runs.options, seed) + ": ";
   const Plan plan = DrawPlan(runs.options, seed);
   const RunResult result = RunPlan(plan, runs.trace ? &std::cout : nullptr);
   Add(total.counts, result.counts);
   total.hash = SplitMix64::Mix(total.hash ^ result.hash);
   if (result.problems.empty()) return;
   ++total.failed;
-  std::cout << "FAILED " << CommandOf(total.path, runs.options, seed) << ": " << result.problems[0]
-            << '\n';
+  std::cout << failed_run << result.problems[0] << '\n';
   for (size_t i = 1; i < result.problems.size(); ++i) {
     std::cout << "  " << result.problems[i] << '\n';
   }
@@ -375,6 +375,7 @@ int Main(int argc, char** argv) {
   const Status given = CheckGiven(parsed.given, measures);
   if (!given) return UsageError(kProgram, given.error().message);
   if (measures) return MeasureByFlags(parsed.given);
+  std::signal(SIGABRT, TellAbortedRun);
   if (!FLAGS_regressions.empty()) return RunRegressions(FLAGS_regressions, argv[0]);
   const Result<Runs> runs = RunsFromFlags();
   if (!runs) return UsageError(kProgram, runs.error().message);

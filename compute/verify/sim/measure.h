@@ -87,8 +87,8 @@ struct PlannedMeasurement {
 //   - large: the ladder with 8 compute servers of 22 threads, as in Sherman's evaluation;
 //   - ranks: the ladder with as many zipfian ranks as records;
 //   - one_by_one: each of Sherman's techniques alone, and all but each;
-//   - release: the naive design and Sherman with locks that are released by CAS and not by WRITE, with
-//     the given load and that of `large`;
+//   - release: the naive design and Sherman with locks that are released by CAS and not by WRITE,
+//     with the given load and that of `large`;
 //   - threads, coroutines, theta: the naive design, Sherman and the product for some values of that
 //     option;
 //   - all: all of these.
