@@ -36,11 +36,11 @@
 #include <vector>
 
 #include "compute/cache/cached_node.h"
-#include "compute/cache/leaf_hint.h"
 #include "compute/cache/node_memory.h"
 #include "compute/cache/search_goal.h"
 #include "compute/cache/separator_index.h"
 #include "compute/cache/traversal.h"
+#include "compute/leaf/leaf_hint.h"
 #include "proto/key.h"
 #include "proto/remote_ptr.h"
 

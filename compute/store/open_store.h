@@ -18,11 +18,11 @@
 #include "common/embedded_memory.h"
 #include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
-#include "compute/store/lease_keeper.h"
-#include "compute/store/observation.h"
-#include "compute/store/server_finder.h"
-#include "compute/store/upkeep.h"
-#include "compute/tree/loss_repairer.h"
+#include "compute/store/keeping/lease_keeper.h"
+#include "compute/store/keeping/server_finder.h"
+#include "compute/store/keeping/upkeep.h"
+#include "compute/store/walking/observation.h"
+#include "compute/tree/shape/loss_repairer.h"
 #include "gossamer/store.h"
 
 namespace gossamer {

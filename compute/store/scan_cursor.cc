@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "compute/tree/scan_bookmark.h"
+#include "compute/tree/read/scan_bookmark.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "compute/store/open_session.h"
-#include "compute/tree/salvage.h"
-#include "compute/tree/scan.h"
+#include "compute/tree/read/salvage.h"
+#include "compute/tree/read/scan.h"
 #include "gossamer/store.h"
 
 namespace gossamer {

@@ -19,7 +19,7 @@
 #include "compute/node/store_state.h"
 #include "compute/session/links.h"
 #include "compute/session/pauses.h"
-#include "compute/tree/recent_puts.h"
+#include "compute/tree/write/recent_puts.h"
 
 namespace gossamer {
 

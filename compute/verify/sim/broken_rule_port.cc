@@ -12,7 +12,7 @@
 #include "common/fabric/intrusive_queue.h"
 #include "common/mutants.h"
 #include "common/task.h"
-#include "compute/node/unit_buffers.h"
+#include "compute/leaf/unit_buffers.h"
 #include "compute/session/server_batches.h"
 #include "proto/leaf_geometry.h"
 #include "proto/region.h"

@@ -1,0 +1,228 @@
+#include "compute/leaf/leaf_editor.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+#include "compute/leaf/leaf_edit.h"
+#include "compute/leaf/unit_buffers.h"
+#include "compute/rules/rules.h"
+
+namespace gossamer {
+
+bool LeafEditor::Accept(uint32_t number) {
+  known_ &= ~(1u << number);
+  const GroupView* const view = GroupView::ParseAt(&views_[number * sizeof(GroupView)],
+                                                   bytes(number), leaf_, number, within_);
+  if (view == nullptr) return false;
+  if (known_ != 0) {
+    const GroupView& other = Unit(static_cast<uint32_t>(std::countr_zero(known_)));
+    if (other.version() != view->version() || !other.HasBoundsOf(*view)) return false;
+  }
+  known_ |= 1u << number;
+  return true;
+}
+
+void LeafEditor::AcceptHandedOver(uint32_t units) {
+  for (; units != 0; units &= units - 1) {
+    Accept(static_cast<uint32_t>(std::countr_zero(units)));
+  }
+}
+
+void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
+  assert(known_ == (uint32_t{1} << geometry_.units()) - 1 ||
+         known_ == (uint32_t{2} << geometry_.units()) - 1);
+  size_t count = entries.size();
+  for (uint32_t number = 0; number < geometry_.units(); ++number) count += Unit(number).count();
+  auto next = entries.size();
+  entries.resize(count);
+  for (uint32_t number = 0; number < geometry_.units(); ++number) {
+    const KeyView prefix = Unit(number).prefix();
+    Unit(number).ForEach([&](const Entry& entry) {
+      const Key* const whole = entry.is_long() ? long_keys_.Find(entry.block()) : nullptr;
+      entries[next++] = {whole == nullptr ? arena.Join(prefix, entry.key) : arena.Copy(*whole),
+                         entry.stored, entry.kind};
+    });
+  }
+}
+
+std::vector<LongRef> LeafEditor::UnknownLongKeys(std::optional<KeyView> key) const {
+  std::vector<LongRef> refs;
+  const auto add = [&](const Entry& entry) {
+    if (entry.is_long() && !knows_key(entry)) refs.push_back(entry.long_ref());
+    return false;
+  };
+  for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
+    const GroupView& unit = Unit(static_cast<uint32_t>(std::countr_zero(rest)));
+    if (!unit.may_have_long()) continue;
+    if (key) {
+      unit.FindLong(*key, KeyHash(*key), add);
+    } else {
+      unit.ForEach(add);
+    }
+  }
+  return refs;
+}
+
+bool LeafEditor::IsSparse() const {
+  size_t bytes = 0;
+  size_t units = 0;
+  for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
+    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+    if (number == geometry_.overflow_unit()) continue;
+    bytes += Unit(number).entry_bytes();
+    ++units;
+  }
+  return bytes * kSparseFraction <= units * geometry_.unit_bytes();
+}
+
+LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
+  Found found = FindIn(home, key);
+  if (!found.entry && Unit(home).overflowed() && Unit(home).HasPrefix(key)) {
+    if (knows(geometry_.overflow_unit())) {
+      found = FindIn(geometry_.overflow_unit(), key);
+    } else {
+      found.unread = true;
+    }
+  }
+  return found;
+}
+
+LeafEditor::Found LeafEditor::FindIn(uint32_t number, KeyView key) const {
+  const GroupView& unit = Unit(number);
+  // In place: to copy an entry just made stalls on store forwarding.
+  Found found{.entry = unit.Find(key), .unit = number};
+  if (!found.entry && key.size() > geometry_.max_suffix_bytes()) {
+    // Different keys may have one hash.
+    found.entry = unit.FindLong(key, KeyHash(key), [&](const Entry& entry) {
+      const Key* const whole = long_keys_.Find(entry.block());
+      found.is_unsure = whole == nullptr;
+      return rules::IsTheKey(whole == nullptr || whole->view() == key);
+    });
+  }
+  return found;
+}
+
+LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
+  const uint32_t overflow = geometry_.overflow_unit();
+  const KeyView key = write.entry.key;
+  const Found old = Find(key, write.unit);
+  if (old.unread) {
+    was_misled_ = true;
+    return Applied::kUnread;
+  }
+  if (old.is_unsure) return Applied::kUnknown;
+  if (old.entry && old.unit == overflow) has_used_overflow_ = true;
+  // A key without the prefix of the leaf's own needs a shorter one, with which the leaf is arranged anew.
+  const bool has_prefix = Unit(write.unit).HasPrefix(key);
+  const size_t longest = geometry_.max_suffix_bytes();
+  const bool is_too_long = !write.entry.is_long() && key.size() > longest &&
+                           (write.is_too_long || !has_prefix ||
+                            key.size() > Unit(write.unit).bounds().LongestKey(longest));
+  WriteMode mode = write.mode;
+  if (mode == WriteMode::kModify) {
+    if (!Decide(write, old.entry, is_too_long)) return Applied::kRefused;
+    const bool is_put = write.modification->change().kind == ValueModifier::Kind::kPut;
+    mode = is_put ? WriteMode::kPut : WriteMode::kDelete;
+  }
+  if (old.entry ? mode == WriteMode::kInsert
+                : mode == WriteMode::kUpdate || mode == WriteMode::kDelete) {
+    write.status = MakeError(old.entry ? Code::kAlreadyExists : Code::kNotFound);
+    return Applied::kRefused;
+  }
+  if (is_too_long && mode != WriteMode::kDelete) return Applied::kTooLong;
+  const std::optional<BlockRef> replaced =
+      old.entry && old.entry->has_block() ? std::optional(old.entry->block()) : std::nullopt;
+
+  if (mode == WriteMode::kDelete) {
+    if (removed_count_ == kMaxRemoved) return Applied::kLater;
+    Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, std::nullopt);  // Less always fits.
+    removed_[removed_count_++] = write.hash;
+    write.kind = OperationClass::kDelete;
+  } else if (old.entry && old.entry->kind == write.entry.kind &&
+             old.entry->stored.size() == write.entry.stored.size()) {
+    OverwriteStored(bytes(old.unit), leaf_, old.unit, within_, *old.entry, write.entry);
+    changed_ |= 1u << old.unit;
+  } else if (old.entry) {
+    if (!Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, write.entry)) {
+      return Applied::kNoRoom;
+    }
+  } else {
+    const auto removed = removed_.begin() + static_cast<ptrdiff_t>(removed_count_);
+    const bool was_removed = std::find(removed_.begin(), removed, write.hash) != removed;
+    if (!rules::MayAdd(was_removed)) return Applied::kLater;
+    if (!has_prefix) return Applied::kNoRoom;
+    const bool overflowed = Unit(write.unit).overflowed();
+    if (!Add(write.unit, overflowed, write.entry)) {
+      if (!knows(overflow)) return Applied::kUnread;
+      if (!Add(overflow, false, write.entry)) return Applied::kNoRoom;
+      if (!overflowed) {
+        MarkOverflowed(bytes(write.unit), leaf_, write.unit, Unit(write.unit));
+        AcceptOwn(write.unit);
+      }
+    }
+  }
+  if (mode == WriteMode::kPut) {
+    write.kind = old.entry ? OperationClass::kUpdate : OperationClass::kInsert;
+  }
+  if (!write.status) write.status = Ok();
+  write.replaced = replaced;
+  return Applied::kChanged;
+}
+
+bool LeafEditor::Decide(LeafWrite& write, const std::optional<Entry>& old, bool needs_block) {
+  Modification& modification = *write.modification;
+  write.replaced.reset();
+  if (!modification.Decide(old, needs_block)) return false;
+  // A planned value may be in a block, of which the entry tells already.
+  const ValueModifier::Change& change = modification.change();
+  if (!modification.is_planned()) write.entry.stored = change.value;
+  return true;
+}
+
+void LeafEditor::AcceptOwn(uint32_t number) {
+  SetView(number, GroupView::Trust(bytes(number), within_));
+  changed_ |= 1u << number;
+  has_moved_ = true;
+}
+
+bool LeafEditor::Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,
+                         const std::optional<Entry>& entry) {
+  std::array<std::byte, UnitBuffers::kUnitSlot> rewritten;
+  const std::span<std::byte> out(rewritten.data(), geometry_.unit_bytes());
+  if (!RewriteUnit(out, leaf_, number, Unit(number), overflowed, old, entry)) return false;
+  std::copy(out.begin(), out.end(), bytes(number).begin());
+  AcceptOwn(number);
+  return true;
+}
+
+bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
+  switch (AppendInPlace(bytes(number), leaf_, number, Unit(number), entry)) {
+    case Appended::kDone: AcceptOwn(number); return true;
+    case Appended::kNoRoom: return false;
+    case Appended::kOtherLengths: break;
+  }
+  return Rewrite(number, overflowed, std::nullopt, entry);
+}
+
+bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {
+  const Found old = Find(entry.key, home);
+  if (!old.entry || old.entry->kind != entry.kind ||
+      old.entry->stored.size() != entry.stored.size()) {
+    return false;
+  }
+  const auto at = old.entry->stored.data() - reinterpret_cast<const char*>(image_.data());
+  entry.stored.copy(reinterpret_cast<char*>(image_.data()) + at, entry.stored.size());
+  changed_ |= 1u << old.unit;
+  return true;
+}
+
+void LeafEditor::SealOverwritten() {
+  for (uint32_t rest = changed_; rest != 0; rest &= rest - 1) {
+    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+    SealUnit(bytes(number), leaf_, number, within_);
+  }
+}
+
+}  // namespace gossamer

@@ -1,0 +1,81 @@
+// OpenStore: repairs what was lost with memory servers that the store's record does not name any more.
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "compute/rules/rules.h"
+#include "compute/store/keeping/sweeper.h"
+#include "compute/store/open_store.h"
+
+namespace gossamer {
+namespace {
+
+constexpr int kMostLooks = 8;
+
+}  // namespace
+
+Result<std::set<ServerId>> OpenStore::FindLostServers() {
+  std::set<ServerId> lost;
+  if (bootstrap_ == nullptr) return lost;
+  for (int again = kMostLooks; again > 0; --again) {
+    // A record that was lost and put back may lack servers that live.
+    BOOST_OUTCOME_TRY(wait, LearnServers());
+    if (wait != std::chrono::milliseconds(0)) {
+      std::this_thread::sleep_for(wait);
+      continue;
+    }
+    FindOptions find;
+    find.store = record_.store;
+    BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
+    if (record.store_id != record_.store_id) {
+      return MakeError(Code::kNodeUnreachable, "another store has the name '" + record_.store +
+                                                   "' now: open the store again");
+    }
+    {
+      const std::lock_guard lock(learn_mutex_);
+      if (record.restored != restored_) continue;  // it was lost meanwhile
+    }
+    for (uint16_t id = 0; id < record.next_server; ++id) {
+      if (record.Find(ServerId{id}) == nullptr) lost.insert(ServerId{id});
+    }
+    return lost;
+  }
+  return MakeError(Code::kContended,
+                   "the store's record is lost again and again: repair once that has settled");
+}
+
+Result<RepairReport> OpenStore::Repair(bool dry_run,
+                                       const std::function<bool(uint64_t nodes)>& progress) {
+  BOOST_OUTCOME_TRY(lost, FindLostServers());
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  return scheduler.Run(RepairOver(scheduler, {std::move(lost), dry_run, progress}));
+}
+
+Task<Result<RepairReport>> OpenStore::RepairOver(Scheduler& scheduler,
+                                                 LossRepairer::Options options) {
+  for (const ServerId server : options.lost) shared_->servers.NoteLeft(server);
+  Tree tree(*shared_, scheduler);
+  const bool changes = !options.dry_run && !options.lost.empty();
+  if (!changes) co_return co_await tree.RepairLosses(std::move(options));
+  Sweeper epochs(
+      *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
+  // Until then a cache may lead to nodes that only lost ones name (rule P4).
+  Status passed = Ok();
+  if (rules::AwaitsEpochBeforeRepair()) passed = co_await epochs.PassEpoch();
+  if (!passed) {
+    co_return MakeError(passed.error().code, "nothing was repaired: " + passed.error().message);
+  }
+  Result<RepairReport> report = co_await tree.RepairLosses(std::move(options));
+  if (!report || report.value().was_stopped) co_return report;
+  // Until then one leads to lost nodes.
+  passed = co_await epochs.PassEpoch();
+  if (passed) co_return report;
+  co_return MakeError(passed.error().code,
+                      "the tree is repaired, but others may still go by what they knew before: " +
+                          passed.error().message);
+}
+
+}  // namespace gossamer

@@ -1,0 +1,89 @@
+#include "compute/tree/read/get_job.h"
+
+#include <cassert>
+
+#include "compute/rules/rules.h"
+
+namespace gossamer {
+
+bool GetJob::Aim(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot) {
+  const LeafGeometry& geometry = context.geometry();
+  if (spot.leaf.is_null() || key.size() > context.store.parameters.max_key_bytes) return false;
+  if (!context.links.Reaches(spot.leaf, geometry.node_bytes())) return false;
+  Aim(geometry, key, spot, true);
+  return true;
+}
+
+void GetJob::Aim(const LeafGeometry& geometry, KeyView key, const NodeCache::LeafSpot& spot,
+                 bool has_hint) {
+  spot_ = spot;
+  hash_ = KeyHash(key);
+  home_ = geometry.GroupOf(hash_);
+  wants_overflow_ = !has_hint || LeafHint(spot.hint).MayHaveOverflowed(hash_, home_);
+}
+
+void GetJob::AddReads(const LeafGeometry& geometry, LocalAddress into, Batch& batch) {
+  bytes_ = into.data;
+  home_read_ = &batch.Add(ReadVerb(geometry, home_, into + UnitBuffers::kHome));
+  overflow_read_ = nullptr;
+  if (wants_overflow_) AddOverflowRead(geometry, into, batch);
+}
+
+void GetJob::AddOverflowRead(const LeafGeometry& geometry, LocalAddress into, Batch& batch) {
+  const uint32_t overflow = geometry.overflow_unit();
+  overflow_read_ = &batch.Add(ReadVerb(geometry, overflow, into + UnitBuffers::kOverflow));
+}
+
+std::optional<GroupView> GetJob::Parse(const LeafGeometry& geometry, size_t at, uint32_t unit,
+                                       KeyView key, KeyView within) const {
+  const std::span<std::byte> bytes(bytes_ + at, geometry.unit_bytes());
+  std::optional<GroupView> group = rules::ParseUnit(bytes, spot_.leaf, unit, within);
+  rules::KeepPrefix(group, bytes, key);
+  return group;
+}
+
+GetJob::Answer GetJob::Judge(TreeContext& context, KeyView key, KeyView within,
+                             const Key* left) const {
+  assert(is_read());
+  const LeafGeometry& geometry = context.geometry();
+  const std::optional<GroupView> home = Parse(geometry, UnitBuffers::kHome, home_, key, within);
+  if (!home) return {Verdict::kTorn};
+  if (home->frozen()) {
+    if (left != nullptr) {
+      context.store.merges.Note({0, *left, MergeQueue::Request::Kind::kUnfinished});
+    }
+    // Otherwise its left neighbour may have taken its entries over long ago.
+    if (!rules::MayReadFrozen(left != nullptr)) return {Verdict::kFrozen};
+  }
+  if (!home->Covers(key)) return {Verdict::kRightOfLeaf};
+  const auto find = [&](const GroupView& unit) {
+    std::optional<Entry> entry = unit.Find(key);
+    if (!entry && key.size() > geometry.max_suffix_bytes()) {
+      // The block tells whether it is this key.
+      entry = unit.FindLong(key, hash_, [](const Entry&) { return true; });
+    }
+    return entry;
+  };
+  std::optional<Entry> entry = find(*home);
+  std::optional<GroupView> overflow;
+  if (!entry && home->overflowed()) {
+    const bool has_read =
+        overflow_read_ != nullptr && overflow_read_->status == VerbStatus::kSuccess;
+    if (!has_read) return {Verdict::kOverflow};
+    overflow = Parse(geometry, UnitBuffers::kOverflow, geometry.overflow_unit(), key, within);
+    if (!overflow || !rules::OfOneVersion(*home, *overflow)) return {Verdict::kTorn};
+    entry = find(*overflow);
+  }
+  // Otherwise the hint has not misled this operation, and at worst it misleads an insert, which
+  // corrects it.
+  if (overflow || (home->overflowed() && !LeafHint(spot_.hint).IsTight(home_))) {
+    const uint32_t known = 1u << home_ | (overflow ? 1u << geometry.overflow_unit() : 0);
+    context.cache.LearnHint(key, spot_, geometry, known, [&](uint32_t number) -> const GroupView& {
+      return number == home_ ? *home : *overflow;
+    });
+  }
+  if (!entry) return {Verdict::kAbsent};
+  return {entry->has_block() ? Verdict::kBlock : Verdict::kFound, entry->kind, entry->stored};
+}
+
+}  // namespace gossamer

@@ -1,0 +1,192 @@
+#include "compute/tree/write/batch_writer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include "common/fabric/workers.h"
+
+namespace gossamer {
+
+size_t BatchWriter::FindEnd(const WriteBatch& batch, size_t first, size_t limit,
+                            const HighFence& fence) {
+  // Steps that double: their number grows with the logarithm of the group.
+  size_t inside = first;
+  size_t step = 1;
+  while (inside + step < limit && fence.Admits(batch.key(inside + step))) {
+    inside += step;
+    step *= 2;
+  }
+  const auto rest = std::views::iota(inside + 1, std::min(inside + step, limit));
+  const auto end = std::ranges::partition_point(
+      rest, [&](size_t position) { return fence.Admits(batch.key(position)); });
+  return inside + 1 + static_cast<size_t>(end - rest.begin());
+}
+
+BatchWriter::Group BatchWriter::NextGroup(Run& run) {
+  const WriteBatch& batch = run.batch;
+  const InlineLimits& limits = context_.store.inline_limits;
+  Group group;
+  group.first = run.next;
+  // Writes of one key stay together, in their order.
+  group.end = batch.EndOfKey(group.first);
+  const Moment began = context_.links.Now();
+  HighFence fence;
+  const std::optional<NodeCache::Step> path =
+      context_.cache.FindLeaf(batch.key(group.first), &fence);
+  const size_t end =
+      path ? std::max(group.end, FindEnd(batch, group.first, run.end, fence)) : group.end;
+  // Many writes to one leaf cut it into many, also where a long key needs it.
+  const bool cuts = path && (batch.fill() != 0 || end - group.first > GroupWriter::kFew);
+  // A single write refuses a key that is too long for the store.
+  const size_t longest = context_.store.parameters.max_key_bytes;
+  const auto is_plain = [&](size_t position) {
+    if (!cuts) return batch.IsInline(position, limits);
+    return batch.key(position).size() <= longest &&
+           batch.IsInlineBehind(group.first, position, path->low, limits);
+  };
+  group.is_plain = std::ranges::all_of(std::views::iota(group.first, group.end), is_plain);
+  if (group.is_plain && path) {
+    group.path = *path;
+    group.began = began;
+    // Up to the first key with a write that is not plain.
+    size_t plain_end = group.end;
+    while (plain_end < end && is_plain(plain_end)) ++plain_end;
+    while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) {
+      --plain_end;
+    }
+    group.end = plain_end;
+  }
+  run.next = group.end;
+  return group;
+}
+
+Task<void> BatchWriter::Put(std::span<const KeyValueView> pairs, std::span<Status> results) {
+  const auto scratch = idle_.Take();
+  WriteBatch batch(WriteMode::kPut, pairs, results);
+  batch.Sort(scratch->order);
+  co_await Write(batch, scratch->rest);
+}
+
+Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span<Status> results) {
+  const auto scratch = idle_.Take();
+  scratch->pairs.clear();
+  for (const std::string_view key : keys) scratch->pairs.push_back({key, {}});
+  WriteBatch batch(WriteMode::kDelete, scratch->pairs, results);
+  batch.Sort(scratch->order);
+  co_await Write(batch, scratch->rest);
+}
+
+Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double fill) {
+  if (!(fill > 0 && fill <= 1)) {
+    co_return SortedLoad{0, MakeError(Code::kInvalidArgument,
+                                      fmt::format("leaves cannot be filled to {}: give a part "
+                                                  "above 0 and at most 1",
+                                                  fill))};
+  }
+  const auto scratch = idle_.Take();
+  WriteBatch batch(WriteMode::kPut, pairs, {});
+  const size_t unsorted = batch.FindUnsorted();
+  if (unsorted != pairs.size()) {
+    co_return SortedLoad{0, MakeError(Code::kInvalidArgument,
+                                      fmt::format("key {} of a sorted load is less than the one "
+                                                  "before it: sort the keys, or put them",
+                                                  unsorted))};
+  }
+  batch.set_fill(fill);
+  co_await Write(batch, scratch->rest);
+  co_return SortedLoad{batch.first_failed(),
+                       batch.failed() == 0 ? Status(Ok()) : Status(batch.first_error()),
+                       pairs.size() - batch.failed()};
+}
+
+Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
+  const RunningOperations::Scope scope(context_.running);
+  co_await leaves_.Write(batch, rest);
+  Run run{batch, rest};
+  Workers workers(context_.links.scheduler());
+  while (StartRange(run) && workers.running() < kWindow) workers.Start(Work(run));
+  co_await workers.Wait();
+}
+
+Task<void> BatchWriter::Work(Run& run) {
+  CriticalPath::Sequence sequence(run.critical_path);
+  while (StartRange(run)) co_await WriteGroup(run.batch, NextGroup(run), sequence);
+}
+
+bool BatchWriter::StartRange(Run& run) {
+  if (run.next != run.end) return true;
+  if (run.next_range == run.ranges.size()) return false;
+  const WriteBatch::Range range = run.ranges[run.next_range++];
+  run.next = range.first;
+  run.end = range.end;
+  return true;
+}
+
+Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
+                                    CriticalPath::Sequence& sequence, NodeCache::Step path,
+                                    std::optional<Moment> began) {
+  for (size_t position = first; position < end; ++position) {
+    const LeafWriter::Part part{std::exchange(path, {}), std::exchange(began, std::nullopt),
+                                &sequence};
+    const Status status = co_await single_.WriteUntilDone(
+        batch.key(position), batch.value(position), batch.mode(), &part);
+    batch.SetResult(position, status);
+  }
+}
+
+Task<void> BatchWriter::SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end,
+                                           const Status& status, CriticalPath::Sequence& sequence) {
+  for (size_t position = first; position < end; ++position) {
+    const bool wrote_nothing = batch.keeps_results() && !batch.result(position);
+    if (wrote_nothing) {
+      co_await WriteSingly(batch, position, position + 1, sequence);
+    } else {
+      batch.SetResult(position, status);
+    }
+  }
+}
+
+Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
+                                   CriticalPath::Sequence& sequence) {
+  // A single write may also be done along with another operation's.
+  if (!group.is_plain || group.end - group.first == 1) {
+    co_return co_await WriteSingly(batch, group.first, group.end, sequence, group.path,
+                                   group.began);
+  }
+  for (size_t first = group.first; first < group.end;) {
+    // The parts of a large group one after the other: of an ascending load, each goes behind the last.
+    const bool is_large = group.end - first > kMostWrites;
+    const size_t most = is_large ? batch.EndOfKey(first + kMostWrites - 1) : group.end;
+    Op op = context_.links.Begin();
+    op.began = std::exchange(group.began, std::nullopt).value_or(op.began);
+    GroupWriter::Tally tally;
+    size_t end = most;
+    Status status = co_await groups_.Write(op, batch, first, end, group.path, tally);
+    group.path = {};
+    while (!status) {
+      const bool again = co_await context_.links.RecoverFrom(op, status.error());
+      if (!again) break;
+      end = most;
+      tally = {};
+      status = co_await groups_.Write(op, batch, first, end, group.path, tally);
+    }
+    context_.memory.TendPassedOver(op);
+    op.wire.round_trips = sequence.Extend(op.wire.round_trips);
+    groups_.Count(op, batch.mode(), tally, status.has_value());
+    const Code code = status ? Code::kNotFound : status.error().code;
+    if (code == Code::kMaybeApplied) {
+      co_await SettleMaybeApplied(batch, first, end, status, sequence);
+    } else if (code == Code::kExhausted || code == Code::kCorruption) {
+      // Nothing was written. Some of the writes may need no memory, or no unit that is damaged.
+      co_await WriteSingly(batch, first, end, sequence);
+    } else if (!status) {
+      batch.SetResults(first, end, status);
+    }
+    first = end;
+  }
+}
+
+}  // namespace gossamer

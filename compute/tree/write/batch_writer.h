@@ -1,0 +1,95 @@
+// BatchWriter: the writes of one MultiPut, MultiDelete or LoadSorted, a group for each leaf.
+//
+// The writes are sorted. Those of leaves with few of them go through one pipeline, as far as they are plain
+// (ManyLeafWriter). Of the rest, the cache tells how many lie in one leaf; that is a guess, and the leaf's fences under
+// its lock decide (GroupWriter). Groups of one call run together. What is not plain is done write by write: values in
+// blocks, keys that the store cannot hold, and groups for which a split found no memory.
+//
+// Thread-safety: none; one for each session.
+// Cost: no allocation in the steady state but for splits.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/idle_pool.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/tree_context.h"
+#include "compute/tree/write/critical_path.h"
+#include "compute/tree/write/group_writer.h"
+#include "compute/tree/write/leaf_writer.h"
+#include "compute/tree/write/many_leaf_writer.h"
+#include "compute/tree/write/write_batch.h"
+
+namespace gossamer {
+
+class BatchWriter {
+ public:
+  BatchWriter(TreeContext& context, LeafWriter& single, GroupWriter& groups, ManyLeafWriter& leaves)
+      : context_(context), single_(single), groups_(groups), leaves_(leaves) {}
+
+  // results[i] is that of pairs[i] or keys[i]. The spans live until the task ends.
+  Task<void> Put(std::span<const KeyValueView> pairs, std::span<Status> results);
+  Task<void> Delete(std::span<const std::string_view> keys, std::span<Status> results);
+  // As Session::LoadSorted.
+  Task<SortedLoad> Load(std::span<const KeyValueView> pairs, double fill);
+
+ private:
+  // Most groups in flight.
+  static constexpr size_t kWindow = 64;
+  // Most writes under one lock.
+  static constexpr size_t kMostWrites = 4096;
+
+  // Writes that probably lie in one leaf.
+  struct Group {
+    size_t first = 0;
+    size_t end = 0;
+    bool is_plain = false;
+    NodeCache::Step path;         // without a node if it is not cached
+    std::optional<Moment> began;  // when it was looked up, if it was (rule R9)
+  };
+  // The groups of some ranges of a batch, each from left to right.
+  struct Run {
+    WriteBatch& batch;
+    std::span<const WriteBatch::Range> ranges;
+    size_t next_range = 0;
+    size_t next = 0;  // the first write of the present range that no group has yet
+    size_t end = 0;   // of the present range
+    CriticalPath critical_path{};
+  };
+
+  // Kept for the next call.
+  struct Scratch {
+    WriteBatch::Order order;
+    std::vector<KeyValueView> pairs;
+    std::vector<WriteBatch::Range> rest;
+  };
+
+  Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
+  // Begins the next range if the present one has ended. Returns false if there is none.
+  static bool StartRange(Run& run);
+  Group NextGroup(Run& run);
+  // Finds the end of the writes from `first` on, before `limit`, whose keys lie below `fence`: `first` itself does.
+  static size_t FindEnd(const WriteBatch& batch, size_t first, size_t limit,
+                        const HighFence& fence);
+  Task<void> Work(Run& run);
+  Task<void> WriteGroup(WriteBatch& batch, Group group, CriticalPath::Sequence& sequence);
+  // Each write by itself, in order. `path` is that of the first, and `began` is when it was looked up.
+  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end,
+                         CriticalPath::Sequence& sequence, NodeCache::Step path = {},
+                         std::optional<Moment> began = std::nullopt);
+  // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
+  Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status,
+                                CriticalPath::Sequence& sequence);
+
+  TreeContext& context_;
+  LeafWriter& single_;
+  GroupWriter& groups_;
+  ManyLeafWriter& leaves_;
+  IdlePool<Scratch> idle_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,21 @@
+#include "compute/tree/write/critical_path.h"
+
+#include <gtest/gtest.h>
+
+namespace gossamer {
+namespace {
+
+TEST(CriticalPath, IsTheLongestSequence) {
+  CriticalPath path;
+  CriticalPath::Sequence one(path);
+  CriticalPath::Sequence other(path);
+  EXPECT_EQ(one.Extend(2), 2u);
+  EXPECT_EQ(other.Extend(3), 1u);
+  EXPECT_EQ(one.Extend(2), 1u);
+  EXPECT_EQ(other.Extend(1), 0u);
+  EXPECT_EQ(other.Extend(0), 0u);
+  EXPECT_EQ(other.Extend(5), 5u);
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,74 @@
+// GatheredPuts: puts, inserts, updates and deletes of several coroutines that go out together.
+//
+// A group of writes of one kind goes through ManyLeafWriter. A write goes on when its own leaf is
+// written: it waits for no other memory server. What ManyLeafWriter leaves is written by its own
+// coroutine, where it may be done along with another's write. A write that is one of few in its
+// session does not wait for others.
+//
+// Writes of one key that are in flight together may take effect in any order.
+//
+// Thread-safety: none; one for each session.
+// Cost: 2 RT, shared by the group. For a write that is not plain that of LeafWriter, and up to 2 RT, shared, more.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/gather.h"
+#include "compute/tree/tree_context.h"
+#include "compute/tree/write/leaf_writer.h"
+#include "compute/tree/write/many_leaf_writer.h"
+#include "compute/tree/write/write_batch.h"
+
+namespace gossamer {
+
+class GatheredPuts {
+ public:
+  GatheredPuts(TreeContext& context, ManyLeafWriter& leaves, LeafWriter& single);
+
+  // As LeafWriter::WriteUntilDone.
+  Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
+    return GoesAlone(mode) || !leaves_.MayBePlain(key, value)
+               ? single_.WriteUntilDone(key, value, mode)
+               : WriteTogether(key, value, mode);
+  }
+
+ private:
+  // So many coroutines of a session take less time by themselves: a group has its own cost.
+  static constexpr size_t kFew = 4;
+  // Bounds the memory of groups that wait for a silent server: some 170 KB each.
+  static constexpr size_t kMostInFlight = 32;
+
+  struct State;
+  using Writes = Gather<KeyValueView, State>;
+  friend Writes;
+  // Of one group's writes.
+  struct State {
+    std::array<bool, kMostGathered> is_left;  // to its coroutine
+    std::vector<Status> results = std::vector<Status>(kMostGathered, Ok());
+    WriteBatch::Order order;
+  };
+  // Lets the writes of a group go on.
+  class Waker;
+
+  Writes& writes(WriteMode mode) { return writes_[static_cast<size_t>(mode)]; }
+  // An estimate: running() includes the session's own background tasks.
+  bool GoesAlone(WriteMode mode) {
+    return !writes(mode).is_open() && (scheduler_.running() <= kFew || in_flight_ >= kMostInFlight);
+  }
+  Task<Status> WriteTogether(KeyView key, std::string_view value, WriteMode mode);
+  Task<void> Do(Writes::Group& group, WriteMode mode);
+  void End(Writes::Group&) { --in_flight_; }
+
+  Scheduler& scheduler_;
+  ManyLeafWriter& leaves_;
+  LeafWriter& single_;
+  std::array<Writes, kWriteModes> writes_;  // by mode
+  size_t in_flight_ = 0;                    // groups that have not ended; open groups count
+};
+
+}  // namespace gossamer

@@ -1,0 +1,116 @@
+// ManyLeafWriter: writes to many leaves through one pipeline.
+//
+// Chunks of a sorted batch of writes go through one traversal of the cache. The leaves of each memory server then form a
+// *lane*, which goes through these steps: for each leaf, its turn if that is free; one batch with the CAS of every leaf's
+// lock and the READs behind it; the changes, in the images; one batch with every leaf's WRITEs and release. A leaf's verbs
+// stay together, in the order of a single write. Each leaf is a write of its own: it fails or succeeds by itself. Lanes
+// run at the same time and do not wait for each other: while a server is silent, no lock of another one stays held.
+//
+// A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock is another's, it is not
+// cached or not the keys' any more, it has many writes, a unit is torn, full or was not read, a value is in a block, or a
+// verb failed.
+//
+// Locks and turns are only tried. Nothing waits for one while it has another (rule W5).
+//
+// Thread-safety: none; one for each session.
+// Cost: 2 RT for each chunk, one coroutine for each server, and no coroutine, buffer lease or allocation for a leaf. For a
+// leaf that is not plain that of its writes by themselves, and up to 2 RT, shared, more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "common/idle_pool.h"
+#include "common/task.h"
+#include "compute/tree/tree_context.h"
+#include "compute/tree/write/group_writer.h"
+#include "compute/tree/write/leaf_commit.h"
+#include "compute/tree/write/locked_leaf.h"
+#include "compute/tree/write/write_batch.h"
+
+namespace gossamer {
+
+class ManyLeafWriter {
+ public:
+  ManyLeafWriter(TreeContext& context, const LeafLocker& leaves, const LeafCommitter& committer,
+                 GroupWriter& groups);
+  ~ManyLeafWriter();
+
+  // Told once for each write what became of it. From then on ManyLeafWriter uses neither its key nor its value: the
+  // caller may free them. A watcher must not wait.
+  class Watcher {
+   public:
+    // They have their results.
+    virtual void Done(WriteBatch::Range writes) = 0;
+    // Left to the caller.
+    virtual void NotPlain(WriteBatch::Range writes) = 0;
+
+   protected:
+    ~Watcher() = default;
+  };
+
+  // Whether a write can be plain, as far as that is known without its leaf.
+  bool MayBePlain(KeyView key, std::string_view value) const {
+    return context_.store.inline_limits.Admit(key, value);
+  }
+  // Does the plain writes of `batch` and sets their results. The others are left to the caller: in ranges that do not
+  // divide the writes of a key, except after MaybeApplied, where each refused write is left by itself. What is done and
+  // what is left is told as soon as it is known, while other leaves are under way.
+  Task<void> Write(WriteBatch& batch, Watcher& watcher);
+  // As Write. `rest` gets the ranges that are left, for when all is done.
+  Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
+
+ private:
+  // Writes of one chunk: one traversal.
+  static constexpr size_t kChunk = Traversal::kMaxBatch;
+  // Above this many writes, first check that they lie in many leaves: a full chunk is often one leaf's, or two leaves'.
+  static constexpr size_t kAtOnce = kChunk / 2;
+  // Most chunks in flight.
+  static constexpr size_t kWindow = 2;
+
+  struct Leaf;
+  struct Lane;
+  struct Chunk;
+  // One call.
+  struct Run {
+    WriteBatch& batch;
+    Watcher& watcher;
+    size_t next = 0;  // the first write that no chunk has yet
+  };
+
+  Task<void> Work(Run& run);
+  // Returns false if the cache places either half of the chunk's first `count` keys in one leaf; true if it has none of their
+  // leaves. Requires: the keys ascend. Cost: two lookups.
+  bool HasManyLeaves(const Chunk& chunk, size_t count) const;
+  // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others are left.
+  void Take(Run& run, Chunk& chunk);
+  // Returns false if the writes are not plain.
+  bool TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes, const NodeCache::LeafSpot& spot);
+  bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
+  Task<void> WriteLane(Run& run, Chunk& chunk, Lane& lane);
+  // Takes the leaf's turn, or leaves its writes.
+  static void TakeTurn(Run& run, Leaf& leaf);
+  // Adds the CAS and the READs of the leaf.
+  void AddTrial(Chunk& chunk, Lane& lane, Leaf& leaf) const;
+  // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
+  void Edit(Run& run, Chunk& chunk, Leaf& leaf);
+  // Ends with a leaf whose lock is not held, and leaves its writes.
+  static void GiveUp(Run& run, Leaf& leaf);
+  void AddCommit(const Run& run, Lane& lane, Leaf& leaf) const;
+  // Once the commit has ended with `result`.
+  void Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result);
+  // For a leaf of which a verb ended in an unknown way.
+  Task<void> Settle(Run& run, Lane& lane, Leaf& leaf);
+  // Call when the lane has ended.
+  void Count(const Run& run, Chunk& chunk, const Lane& lane);
+
+  TreeContext& context_;
+  const LeafLocker& leaves_;
+  const LeafCommitter& committer_;
+  GroupWriter& groups_;
+  IdlePool<Chunk> idle_;
+};
+
+}  // namespace gossamer

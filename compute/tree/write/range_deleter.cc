@@ -1,0 +1,82 @@
+#include "compute/tree/write/range_deleter.h"
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace gossamer {
+namespace {
+
+// Keys of a page: those of some 200 leaves of small records.
+constexpr size_t kPageKeys = 8192;
+// So many merges in a row that find a lock taken: its holder may stand still.
+constexpr uint32_t kMostBlockedMerges = 8;
+
+}  // namespace
+
+Task<RangeDeletion> RangeDeleter::Delete(ScanRange range,
+                                         std::function<bool(uint64_t deleted)> progress) {
+  RangeDeletion done;
+  range.keys_only = true;
+  Scan& scan = scanner_.Open(std::move(range), std::numeric_limits<uint64_t>::max());
+  Page page;
+  bool goes_on = true;
+  while (goes_on) {
+    Result<bool> has_more = co_await Read(scan, page);
+    co_await Delete(page, done);
+    if (!has_more && done.status) done.status = std::move(has_more.error());
+    goes_on = done.status && has_more.value();
+    co_await MergeNoted(page.keys.size());
+    if (progress && !progress(done.deleted)) break;
+  }
+  scanner_.Close(scan);
+  co_return done;
+}
+
+Task<Result<bool>> RangeDeleter::Read(Scan& scan, Page& page) {
+  page.bytes.clear();
+  page.ends.clear();
+  while (page.ends.size() < kPageKeys) {
+    const Scanner::State state = scanner_.Advance(scan);
+    if (state == Scanner::State::kEnded) co_return false;
+    if (state == Scanner::State::kWaits) {
+      BOOST_OUTCOME_CO_TRYV(co_await scanner_.Fetch(scan));
+      continue;
+    }
+    for (const ScanEntry& entry : Scanner::Take(scan)) {
+      page.bytes += entry.key();
+      page.ends.push_back(page.bytes.size());
+    }
+  }
+  co_return true;
+}
+
+Task<void> RangeDeleter::Delete(Page& page, RangeDeletion& done) {
+  page.keys.clear();
+  size_t start = 0;
+  for (const size_t end : page.ends) {
+    page.keys.push_back(std::string_view(page.bytes).substr(start, end - start));
+    start = end;
+  }
+  page.results.assign(page.keys.size(), Ok());
+  co_await batches_.Delete(page.keys, page.results);
+  for (Status& result : page.results) {
+    if (result) {
+      ++done.deleted;
+    } else if (result.error().code != Code::kNotFound && done.status) {
+      done.status = std::move(result);
+    }
+  }
+}
+
+Task<void> RangeDeleter::MergeNoted(size_t keys) {
+  for (uint32_t failures = 0; keys != 0 && failures < kMostBlockedMerges; --keys) {
+    const std::optional<MergeQueue::Request> request = context_.store.merges.Take();
+    if (!request) co_return;
+    const uint32_t before = merger_.failures();
+    co_await merger_.Run(*request);
+    failures = merger_.failures() > before ? failures + 1 : 0;
+  }
+}
+
+}  // namespace gossamer
