@@ -59,6 +59,16 @@ struct LeafWrite {
   OperationClass kind = OperationClass::kUpdate;
   Status status = Ok();  // NotFound, AlreadyExists: nothing was changed
   std::optional<BlockRef> replaced;
+
+  void SetKey(KeyView key, const LeafGeometry& geometry) {
+    hash = KeyHash(key);
+    unit = geometry.GroupOf(hash);
+    entry.key = key;
+  }
+  // Whether it was applied to an image, and changes nothing there.
+  bool HasChangedNothing() const {
+    return !status || (modification != nullptr && !modification->is_applied());
+  }
 };
 
 class LeafEditor {

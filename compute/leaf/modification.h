@@ -38,6 +38,7 @@ class Modification {
   Modification(ValueModifier& modifier, size_t inline_bytes)
       : modifier_(modifier), inline_bytes_(inline_bytes) {}
 
+  ValueModifier& modifier() const { return modifier_; }
   State state() const { return state_; }
   bool is_applied() const { return state_ == State::kApplied; }
   // nullopt: the key was absent.

@@ -41,7 +41,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
       } else {
         cache_.InsertMissed(op.began.flushes, step.node, node);
       }
-      if (trust == Trust::kCache && on_miss_) on_miss_();
+      if (trust == Trust::kCache) events_.OnCacheMiss();
       if (goal.IsBeyond(node.high)) {
         // Each hop goes right, or a chain of damaged nodes could lead back (rule W7).
         const bool leads_right = node.high.key.view() > step.low.view();
@@ -57,7 +57,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
           came_over_left = false;
           continue;
         }
-        missing_.Note(step.node, step.level, step.low);
+        events_.OnHop(step.node, step.level, step.low);
         step = Step{node.sibling, step.level, RemotePtr(), 0, node.high.key};
         came_over_left = true;
       } else {

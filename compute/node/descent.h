@@ -11,15 +11,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <utility>
 
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/cache/session_cache.h"
-#include "compute/node/missing_downlinks.h"
 #include "compute/node/node_reader.h"
+#include "compute/node/tree_events.h"
 #include "compute/session/op.h"
 
 namespace gossamer {
@@ -33,8 +31,8 @@ class Descent {
   // children of each.
   enum class Admission : uint8_t { kDrawn, kAll };
 
-  Descent(NodeReader& nodes, SessionCache& cache, const MissingDownlinks& missing)
-      : nodes_(nodes), cache_(cache), missing_(missing) {}
+  Descent(NodeReader& nodes, SessionCache& cache, TreeEvents& events)
+      : nodes_(nodes), cache_(cache), events_(events) {}
 
   // Returns the step to the node at `level` whose range, according to its parent, contains `goal`.
   // (The range may have shrunk since.) If the tree is lower than `level`, returns the step to the
@@ -43,14 +41,10 @@ class Descent {
   Task<Result<Step>> To(Op& op, SearchGoal goal, uint32_t level, Trust trust = Trust::kCache,
                         Admission admission = Admission::kDrawn);
 
-  // Calls `on_miss` for each node that is READ because it is not cached.
-  void ListenToMisses(std::function<void()> on_miss) { on_miss_ = std::move(on_miss); }
-
  private:
   NodeReader& nodes_;
   SessionCache& cache_;
-  const MissingDownlinks& missing_;
-  std::function<void()> on_miss_;
+  TreeEvents& events_;
 };
 
 }  // namespace gossamer

@@ -20,6 +20,24 @@ StoreParameters Parameters() {
   return parameters;
 }
 
+class HopRecorder final : public TreeEvents {
+ public:
+  struct Hop {
+    RemotePtr left;
+    uint32_t level;
+    Key low;
+  };
+
+  void OnCacheMiss() override {}
+  void OnHop(RemotePtr left, uint32_t level, const Key& low) override {
+    hops.push_back({left, level, low});
+  }
+  void OnSparseLeaf(const Key&) override {}
+  Task<Status> FinishMerge(Op&, const Key&) override { co_return Ok(); }
+
+  std::vector<Hop> hops;
+};
+
 // A tree in a byte array: a root over two leaves, of which the right one splits later.
 class NodeReaderTest : public ::testing::Test {
  protected:
@@ -87,8 +105,8 @@ class NodeReaderTest : public ::testing::Test {
   SessionCache cache_{store_.cache, {}, counts_, leaves_};
   LiveCount rereads_;
   NodeReader nodes_{store_, session_.links, session_.pauses, session_.locks, cache_, rereads_};
-  MissingDownlinks missing_;
-  Descent descent_{nodes_, cache_, missing_};
+  HopRecorder events_;
+  Descent descent_{nodes_, cache_, events_};
   Op op_;
 };
 
@@ -148,29 +166,24 @@ TEST_F(NodeReaderTest, AStaleRootIsFoundAfreshAndNotHoppedFrom) {
   SplitRoot();
   WriteInternal(new_root_, 2, {{Key(), root_}, {Key("m"), third_}});
   SetRoot(RootWord(new_root_, 2));
-  int notes = 0;
-  missing_.Listen([&notes](RemotePtr, uint32_t, const Key&) { ++notes; });
   const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
   ASSERT_TRUE(step);
   EXPECT_EQ(step.value().node, right_);
   EXPECT_EQ(step.value().parent, third_);
-  EXPECT_EQ(notes, 0);
+  EXPECT_TRUE(events_.hops.empty());
 }
 
 TEST_F(NodeReaderTest, AHopNotesTheDownlinkThatMayBeMissing) {
   SplitRoot();
   WriteInternal(new_root_, 2, {{Key(), root_}});
   SetRoot(RootWord(new_root_, 2));
-  std::vector<std::pair<RemotePtr, uint32_t>> notes;
-  missing_.Listen([&notes](RemotePtr left, uint32_t level, const Key& low) {
-    EXPECT_EQ(low, Key());
-    notes.emplace_back(left, level);
-  });
   const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
   ASSERT_TRUE(step);
   EXPECT_EQ(step.value().node, right_);
-  ASSERT_EQ(notes.size(), 1U);
-  EXPECT_EQ(notes[0], std::pair(root_, uint32_t{1}));
+  ASSERT_EQ(events_.hops.size(), 1U);
+  EXPECT_EQ(events_.hops[0].left, root_);
+  EXPECT_EQ(events_.hops[0].level, 1U);
+  EXPECT_EQ(events_.hops[0].low, Key());
 }
 
 // Rule R8. The descent hops over a node of level 2. Meanwhile another session has cached the sibling, as it was before a merge

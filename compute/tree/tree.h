@@ -37,19 +37,18 @@
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/batch_writer.h"
 #include "compute/tree/write/gathered_puts.h"
-#include "compute/tree/write/group_writer.h"
 #include "compute/tree/write/leaf_commit.h"
+#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_rewriter.h"
 #include "compute/tree/write/leaf_writer.h"
-#include "compute/tree/write/locked_leaf.h"
-#include "compute/tree/write/many_leaf_writer.h"
-#include "compute/tree/write/many_modifier.h"
 #include "compute/tree/write/range_deleter.h"
+#include "compute/tree/write/write_pipeline.h"
 
 namespace gossamer {
 
-class Tree {
+class Tree final : TreeEvents {
  public:
-  Tree(StoreState& store, Scheduler& scheduler) : context_(store, scheduler) {}
+  Tree(StoreState& store, Scheduler& scheduler) : context_(store, scheduler, *this) {}
 
   Task<Result<std::string>> Get(KeyView key) { return gathered_gets_.Get(key); }
   // As ManyGetter::Get.
@@ -64,9 +63,9 @@ class Tree {
   Task<Status> Modify(KeyView key, ValueModifier& modifier) {
     return writer_.ModifyUntilDone(key, modifier);
   }
-  // As ManyModifier::Modify.
+  // As BatchWriter::Modify.
   Task<void> ModifyMany(std::span<const KeyModifier> modifiers, std::span<Status> results) {
-    return many_modifier_.Modify(modifiers, results);
+    return batches_.Modify(modifiers, results);
   }
   // As BatchWriter::Put and Delete.
   Task<void> PutMany(std::span<const KeyValueView> pairs, std::span<Status> results) {
@@ -111,6 +110,13 @@ class Tree {
   }
 
  private:
+  void OnCacheMiss() override { filler_.NoteMiss(); }
+  void OnHop(RemotePtr left, uint32_t level, const Key& low) override {
+    repairs_.Start(left, level, low);
+  }
+  void OnSparseLeaf(const Key& key) override { merger_.NoteSparse(key); }
+  Task<Status> FinishMerge(Op& op, const Key& left) override { return merger_.Absorb(op, left); }
+
   TreeContext context_;
   LeafLocker leaves_{context_};
   ParentLinker parents_{context_};
@@ -119,16 +125,15 @@ class Tree {
   LeafSplitter splitter_{context_, leaves_, parents_};
   LeafCommitter committer_{context_, leaves_};
   Getter getter_{context_, leaves_};
-  GetPipeline pipeline_{context_};
-  ManyGetter many_getter_{context_, pipeline_, getter_};
-  GatheredGets gathered_gets_{context_, pipeline_, getter_};
-  LeafWriter writer_{context_, leaves_, splitter_, committer_};
+  GetPipeline get_pipeline_{context_};
+  ManyGetter many_getter_{context_, get_pipeline_, getter_};
+  GatheredGets gathered_gets_{context_, get_pipeline_, getter_};
+  LeafRewriter rewriter_{context_, leaves_, committer_, splitter_};
+  LeafWriter writer_{context_, leaves_, splitter_, committer_, rewriter_};
   Merger merger_{context_, leaves_, parents_};
-  GroupWriter groups_{context_, leaves_, committer_, splitter_};
-  ManyLeafWriter many_leaf_writer_{context_, leaves_, committer_, groups_};
-  GatheredPuts gathered_puts_{context_, many_leaf_writer_, writer_};
-  ManyModifier many_modifier_{context_, writer_, many_leaf_writer_};
-  BatchWriter batches_{context_, writer_, groups_, many_leaf_writer_};
+  WritePipeline write_pipeline_{context_, leaves_, committer_, writer_};
+  GatheredPuts gathered_puts_{context_, write_pipeline_, writer_};
+  BatchWriter batches_{context_, writer_, write_pipeline_};
   Scanner scanner_{context_, getter_};
   RangeDeleter range_deleter_{context_, scanner_, batches_, merger_};
   Salvager salvager_{context_, scanner_};

@@ -4,7 +4,7 @@
 
 namespace gossamer {
 
-TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
+TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEvents& tree_events)
     : store(store_state),
       running(store_state.running),
       pauses(scheduler, store.seeds.fetch_add(2, std::memory_order_relaxed) | 1),
@@ -25,7 +25,8 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
             counters.locks},
       nodes(store, links, pauses, locks, cache, counters.rereads),
       blocks(links),
-      descent(nodes, cache, missing) {}
+      events(tree_events),
+      descent(nodes, cache, events) {}
 
 Status TreeContext::CheckKey(KeyView key) const {
   if (key.size() > store.parameters.max_key_bytes) {

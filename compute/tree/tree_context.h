@@ -3,7 +3,6 @@
 // Each part keeps a reference to it, and to the parts below it; docs/architecture.md draws them.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "common/status.h"
@@ -14,9 +13,9 @@
 #include "compute/lock/remote_locks.h"
 #include "compute/node/block_reader.h"
 #include "compute/node/descent.h"
-#include "compute/node/missing_downlinks.h"
 #include "compute/node/node_reader.h"
 #include "compute/node/store_state.h"
+#include "compute/node/tree_events.h"
 #include "compute/session/links.h"
 #include "compute/session/pauses.h"
 #include "compute/tree/write/recent_puts.h"
@@ -24,7 +23,7 @@
 namespace gossamer {
 
 struct TreeContext {
-  TreeContext(StoreState& store_state, Scheduler& scheduler);
+  TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEvents& tree_events);
   TreeContext(const TreeContext&) = delete;
   TreeContext& operator=(const TreeContext&) = delete;
 
@@ -46,11 +45,7 @@ struct TreeContext {
   RemoteLocks locks;
   NodeReader nodes;
   BlockReader blocks;
-  MissingDownlinks missing;
-  // The leaf that covers the key has lost entries, and may be worth a merge.
-  std::function<void(const Key&)> note_sparse;
-  // As Merger::Absorb.
-  std::function<Task<Status>(Op&, const Key&)> absorb;
+  TreeEvents& events;
   RecentPuts recent_puts;
   Descent descent;
 };

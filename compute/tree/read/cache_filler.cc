@@ -14,10 +14,6 @@ static_assert(kMaxNodes * kMaxNodeBytes <= BufferPool::kMaxBytes);
 
 }  // namespace
 
-CacheFiller::CacheFiller(TreeContext& context) : context_(context) {
-  context.descent.ListenToMisses([this] { NoteMiss(); });
-}
-
 void CacheFiller::NoteMiss() {
   if (!context_.store.fill.NoteMiss() || is_running_) return;
   is_running_ = true;

@@ -19,11 +19,12 @@ namespace gossamer {
 
 class CacheFiller {
  public:
-  explicit CacheFiller(TreeContext& context);
+  explicit CacheFiller(TreeContext& context) : context_(context) {}
 
- private:
   // A descent has READ a node that is not cached.
   void NoteMiss();
+
+ private:
   // READs the missing nodes below one parent. Cost: 1 RT.
   Task<void> FillSome();
   // Takes a node from what was READ.

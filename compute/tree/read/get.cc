@@ -209,7 +209,7 @@ Task<Status> Getter::HopRight(Op& op, KeyView key, const BufferLease& buffers, R
   }
   ++context_.counters.cache.stale;
   context_.cache.ForgetPath(path);
-  context_.missing.Note(leaf, 0, path.low);
+  context_.events.OnHop(leaf, 0, path.low);
   const Key high = home->high().key;  // The view needs the path's low fence.
   route.left = path.low;
   path = NodeCache::Step{trailer->sibling(), 0, RemotePtr(), 0, high};
@@ -219,16 +219,14 @@ Task<Status> Getter::HopRight(Op& op, KeyView key, const BufferLease& buffers, R
 
 // No client writes the leaf while its lock is held. Cost: 2 RT.
 Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
-  LeafWish sought;  // Writes nothing: names the key.
-  sought.write.entry.key = key;
-  sought.write.hash = KeyHash(key);
-  sought.write.unit = context_.geometry().GroupOf(sought.write.hash);
-  LockedLeaf locked(context_.locks, op);
-  const Result<LeafLocker::Outcome> outcome =
-      co_await leaves_.Lock(op, sought, false, nullptr, locked);
+  LeafWrite sought;  // Writes nothing: names the key.
+  sought.SetKey(key, context_.geometry());
+  LeafJob job(context_.locks, op, {&sought, 1});
+  const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(op, job, false, nullptr);
   if (!outcome) co_return outcome.error();
+  LockedLeaf& locked = job.locked;
   Result<std::string> value = MakeError(Code::kNotFound);
-  LeafEditor::Found found = locked.editor->Find(key, sought.write.unit);
+  LeafEditor::Found found = locked.editor->Find(key, sought.unit);
   Status read = Ok();
   while (read && (found.unread || found.is_unsure)) {
     if (found.unread) {
@@ -236,7 +234,7 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
     } else {
       read = co_await leaves_.ReadLongKeys(op, locked, key);
     }
-    if (read) found = locked.editor->Find(key, sought.write.unit);
+    if (read) found = locked.editor->Find(key, sought.unit);
   }
   if (!read) {
     value = read.error();

@@ -179,7 +179,8 @@ void Scanner::PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafVie
     // The usual case.
     const size_t entries = AddLeaf(scan, leaf, false, false);
     position.from = run.refs[++scan.at].low;
-    if (entries == 0) context_.note_sparse(ref.low);  // the client that emptied it may have died
+    if (entries == 0)
+      context_.events.OnSparseLeaf(ref.low);  // the client that emptied it may have died
     return;
   }
   const HighFence high = leaf.high();
@@ -187,7 +188,7 @@ void Scanner::PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafVie
   const size_t entries =
       AddLeaf(scan, leaf, ref.low.view() < position.from.view() || !scan.has_passed, is_last);
   const bool is_alone = high.infinite && ref.low.view().empty();
-  if (entries == 0 && !is_alone) context_.note_sparse(ref.low);
+  if (entries == 0 && !is_alone) context_.events.OnSparseLeaf(ref.low);
   scan.has_passed = true;
   scan.hop.reset();
   position.done = is_last;

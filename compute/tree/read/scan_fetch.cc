@@ -192,7 +192,7 @@ Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan, const Scan
     return std::optional<NodeCache::LeafRef>();
   }
   context_.cache.ForgetPath(path);
-  context_.missing.Note(hop.from.leaf, 0, hop.from.low);
+  context_.events.OnHop(hop.from.leaf, 0, hop.from.low);
   return std::optional(NodeCache::LeafRef{hop.sibling, RemotePtr(), 0, hop.low});
 }
 

@@ -9,16 +9,13 @@
 namespace gossamer {
 
 Task<Status> Merger::Absorb(Op& op, const Key& key) {
-  LeafWish sought;  // Writes nothing: names the key.
-  sought.write.entry.key = key;
-  sought.write.hash = KeyHash(key);
-  sought.write.unit = context_.geometry().GroupOf(sought.write.hash);
-  sought.is_whole = true;
-  LockedLeaf locked(context_.locks, op);
-  const Result<LeafLocker::Outcome> outcome =
-      co_await leaves_.Lock(op, sought, false, nullptr, locked);
+  LeafWrite sought;  // Writes nothing: names the key.
+  sought.SetKey(key, context_.geometry());
+  LeafJob job(context_.locks, op, {&sought, 1});
+  job.is_whole = true;
+  const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(op, job, false, nullptr);
   if (!outcome) co_return outcome.error();
-  co_return co_await TakeOver(op, locked);
+  co_return co_await TakeOver(op, job.locked);
 }
 
 // 1 RT to read the sibling, 1 RT to write the leaf; more if the merge is undone.

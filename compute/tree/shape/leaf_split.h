@@ -22,7 +22,7 @@
 #include "compute/tree/shape/parent_link.h"
 #include "compute/tree/shape/unseen_nodes.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/locked_leaf.h"
+#include "compute/tree/write/leaf_locker.h"
 
 namespace gossamer {
 

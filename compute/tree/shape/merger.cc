@@ -37,15 +37,11 @@ bool MayHaveChanged(const Error& error) {
 
 }  // namespace
 
-Merger::Merger(TreeContext& context, LeafLocker& leaves, ParentLinker& parents)
-    : context_(context), leaves_(leaves), parents_(parents) {
-  context.absorb = [this](Op& op, const Key& key) { return Absorb(op, key); };
-  context.note_sparse = [this](const Key& key) {
-    if (context_.store.merges.Note({0, key}) && helping_ == 0) {
-      ++helping_;
-      context_.links.scheduler().Spawn(Help());
-    }
-  };
+void Merger::NoteSparse(const Key& key) {
+  if (context_.store.merges.Note({0, key}) && helping_ == 0) {
+    ++helping_;
+    context_.links.scheduler().Spawn(Help());
+  }
 }
 
 Task<void> Merger::Help() {

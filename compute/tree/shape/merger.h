@@ -21,18 +21,21 @@
 #include "compute/tree/shape/node_union.h"
 #include "compute/tree/shape/parent_link.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/locked_leaf.h"
+#include "compute/tree/write/leaf_locker.h"
 
 namespace gossamer {
 
 class Merger {
  public:
-  Merger(TreeContext& context, LeafLocker& leaves, ParentLinker& parents);
+  Merger(TreeContext& context, LeafLocker& leaves, ParentLinker& parents)
+      : context_(context), leaves_(leaves), parents_(parents) {}
 
   // Does what `request` asks for, if it is possible now. Counted as an operation of class kMerge if nodes were merged.
   // Cost: 2 RT to look; 4 RT for a merge; as TreeHeight::Lower for a root.
   Task<void> Run(MergeQueue::Request request);
 
+  // Notes the leaf that covers `key` for a merge. Helps with merges if too many are noted.
+  void NoteSparse(const Key& key);
   // Number of merges that could not be done, since the last one that was.
   uint32_t failures() const { return failures_; }
   // Number of merges that this session runs in the background, because too many were noted.

@@ -4,12 +4,6 @@
 
 namespace gossamer {
 
-Repairs::Repairs(TreeContext& context, ParentLinker& parents)
-    : context_(context), parents_(parents) {
-  context.missing.Listen(
-      [this](RemotePtr left, uint32_t level, const Key& low) { Start(left, level, low); });
-}
-
 void Repairs::Start(RemotePtr left, uint32_t level, const Key& low) {
   if (running_ != 0) return;
   ++running_;

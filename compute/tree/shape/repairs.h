@@ -17,13 +17,14 @@ namespace gossamer {
 
 class Repairs {
  public:
-  Repairs(TreeContext& context, ParentLinker& parents);
+  Repairs(TreeContext& context, ParentLinker& parents) : context_(context), parents_(parents) {}
 
+  // Begins to make the downlink to the sibling of `left`, unless a repair runs. `left`, at `level`, starts at `low`.
+  void Start(RemotePtr left, uint32_t level, const Key& low);
   // Number of repairs that run.
   size_t running() const { return running_; }
 
  private:
-  void Start(RemotePtr left, uint32_t level, const Key& low);
   Task<void> Run(RemotePtr left, uint32_t level, Key low);
   // Reads the node whole (rule R3: a downlink is kept), then its parent.
   // Cost: 2 RT if there is nothing to do.

@@ -25,21 +25,25 @@ size_t BatchWriter::FindEnd(const WriteBatch& batch, size_t first, size_t limit,
   return inside + 1 + static_cast<size_t>(end - rest.begin());
 }
 
-BatchWriter::Group BatchWriter::NextGroup(Run& run) {
-  const WriteBatch& batch = run.batch;
+BatchWriter::Group BatchWriter::NextGroup(Call& call) {
+  const WriteBatch& batch = call.batch;
   const InlineLimits& limits = context_.store.inline_limits;
   Group group;
-  group.first = run.next;
+  group.first = call.next;
   // Writes of one key stay together, in their order.
   group.end = batch.EndOfKey(group.first);
+  if (batch.mode() == WriteMode::kModify) {
+    call.next = group.end;
+    return group;
+  }
   const Moment began = context_.links.Now();
   HighFence fence;
   const std::optional<NodeCache::Step> path =
       context_.cache.FindLeaf(batch.key(group.first), &fence);
   const size_t end =
-      path ? std::max(group.end, FindEnd(batch, group.first, run.end, fence)) : group.end;
+      path ? std::max(group.end, FindEnd(batch, group.first, call.end, fence)) : group.end;
   // Many writes to one leaf cut it into many, also where a long key needs it.
-  const bool cuts = path && (batch.fill() != 0 || end - group.first > GroupWriter::kFew);
+  const bool cuts = path && (batch.fill() != 0 || end - group.first > LeafJob::kFew);
   // A single write refuses a key that is too long for the store.
   const size_t longest = context_.store.parameters.max_key_bytes;
   const auto is_plain = [&](size_t position) {
@@ -59,7 +63,7 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
     }
     group.end = plain_end;
   }
-  run.next = group.end;
+  call.next = group.end;
   return group;
 }
 
@@ -75,6 +79,21 @@ Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span
   scratch->pairs.clear();
   for (const std::string_view key : keys) scratch->pairs.push_back({key, {}});
   WriteBatch batch(WriteMode::kDelete, scratch->pairs, results);
+  batch.Sort(scratch->order);
+  co_await Write(batch, scratch->rest);
+}
+
+Task<void> BatchWriter::Modify(std::span<const KeyModifier> modifiers, std::span<Status> results) {
+  const auto scratch = idle_.Take();
+  scratch->pairs.clear();
+  scratch->modifications.clear();
+  const auto inline_bytes = static_cast<size_t>(context_.store.inline_limits.value_bytes);
+  for (const KeyModifier& one : modifiers) {
+    scratch->pairs.push_back({one.key, {}});
+    scratch->modifications.emplace_back(*one.modifier, inline_bytes);
+  }
+  WriteBatch batch(WriteMode::kModify, scratch->pairs, results);
+  batch.set_modifications(scratch->modifications);
   batch.Sort(scratch->order);
   co_await Write(batch, scratch->rest);
 }
@@ -104,24 +123,24 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
 
 Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
   const RunningOperations::Scope scope(context_.running);
-  co_await leaves_.Write(batch, rest);
-  Run run{batch, rest};
+  co_await pipeline_.Write(batch, rest);
+  Call call{batch, rest};
   Workers workers(context_.links.scheduler());
-  while (StartRange(run) && workers.running() < kWindow) workers.Start(Work(run));
+  while (StartRange(call) && workers.running() < kWindow) workers.Start(Work(call));
   co_await workers.Wait();
 }
 
-Task<void> BatchWriter::Work(Run& run) {
-  CriticalPath::Sequence sequence(run.critical_path);
-  while (StartRange(run)) co_await WriteGroup(run.batch, NextGroup(run), sequence);
+Task<void> BatchWriter::Work(Call& call) {
+  CriticalPath::Sequence sequence(call.critical_path);
+  while (StartRange(call)) co_await WriteGroup(call.batch, NextGroup(call), sequence);
 }
 
-bool BatchWriter::StartRange(Run& run) {
-  if (run.next != run.end) return true;
-  if (run.next_range == run.ranges.size()) return false;
-  const WriteBatch::Range range = run.ranges[run.next_range++];
-  run.next = range.first;
-  run.end = range.end;
+bool BatchWriter::StartRange(Call& call) {
+  if (call.next != call.end) return true;
+  if (call.next_range == call.ranges.size()) return false;
+  const WriteBatch::Range range = call.ranges[call.next_range++];
+  call.next = range.first;
+  call.end = range.end;
   return true;
 }
 
@@ -129,9 +148,15 @@ Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
                                     CriticalPath::Sequence& sequence, NodeCache::Step path,
                                     std::optional<Moment> began) {
   for (size_t position = first; position < end; ++position) {
+    if (batch.mode() == WriteMode::kModify) {
+      const Status status = co_await writer_.ModifyUntilDone(
+          batch.key(position), batch.modification(position)->modifier());
+      batch.SetResult(position, status);
+      continue;
+    }
     const LeafWriter::Part part{std::exchange(path, {}), std::exchange(began, std::nullopt),
                                 &sequence};
-    const Status status = co_await single_.WriteUntilDone(
+    const Status status = co_await writer_.WriteUntilDone(
         batch.key(position), batch.value(position), batch.mode(), &part);
     batch.SetResult(position, status);
   }
@@ -162,20 +187,20 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
     const size_t most = is_large ? batch.EndOfKey(first + kMostWrites - 1) : group.end;
     Op op = context_.links.Begin();
     op.began = std::exchange(group.began, std::nullopt).value_or(op.began);
-    GroupWriter::Tally tally;
+    WriteTally tally;
     size_t end = most;
-    Status status = co_await groups_.Write(op, batch, first, end, group.path, tally);
+    Status status = co_await writer_.WriteGroup(op, batch, first, end, group.path, tally);
     group.path = {};
     while (!status) {
       const bool again = co_await context_.links.RecoverFrom(op, status.error());
       if (!again) break;
       end = most;
       tally = {};
-      status = co_await groups_.Write(op, batch, first, end, group.path, tally);
+      status = co_await writer_.WriteGroup(op, batch, first, end, group.path, tally);
     }
     context_.memory.TendPassedOver(op);
     op.wire.round_trips = sequence.Extend(op.wire.round_trips);
-    groups_.Count(op, batch.mode(), tally, status.has_value());
+    writer_.Count(op, batch.mode(), tally, status.has_value());
     const Code code = status ? Code::kNotFound : status.error().code;
     if (code == Code::kMaybeApplied) {
       co_await SettleMaybeApplied(batch, first, end, status, sequence);

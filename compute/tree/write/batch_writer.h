@@ -1,9 +1,10 @@
-// BatchWriter: the writes of one MultiPut, MultiDelete or LoadSorted, a group for each leaf.
+// BatchWriter: the writes of one MultiPut, MultiDelete, MultiModify or LoadSorted, a group for each leaf.
 //
 // The writes are sorted. Those of leaves with few of them go through one pipeline, as far as they are plain
-// (ManyLeafWriter). Of the rest, the cache tells how many lie in one leaf; that is a guess, and the leaf's fences under
-// its lock decide (GroupWriter). Groups of one call run together. What is not plain is done write by write: values in
-// blocks, keys that the store cannot hold, and groups for which a split found no memory.
+// (WritePipeline). Of the rest, the cache tells how many lie in one leaf; that is a guess, and the leaf's fences under
+// its lock decide (LeafWriter::WriteGroup). Groups of one call run together. What is not plain is done write by write:
+// values in blocks, keys that the store cannot hold, groups for which a split found no memory, and all that is left of a
+// MultiModify. The writes of one key are done one after the other, in the caller's order.
 //
 // Thread-safety: none; one for each session.
 // Cost: no allocation in the steady state but for splits.
@@ -19,21 +20,23 @@
 #include "common/task.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/critical_path.h"
-#include "compute/tree/write/group_writer.h"
 #include "compute/tree/write/leaf_writer.h"
-#include "compute/tree/write/many_leaf_writer.h"
 #include "compute/tree/write/write_batch.h"
+#include "compute/tree/write/write_pipeline.h"
+#include "gossamer/modifier.h"
 
 namespace gossamer {
 
 class BatchWriter {
  public:
-  BatchWriter(TreeContext& context, LeafWriter& single, GroupWriter& groups, ManyLeafWriter& leaves)
-      : context_(context), single_(single), groups_(groups), leaves_(leaves) {}
+  BatchWriter(TreeContext& context, LeafWriter& writer, WritePipeline& pipeline)
+      : context_(context), writer_(writer), pipeline_(pipeline) {}
 
   // results[i] is that of pairs[i] or keys[i]. The spans live until the task ends.
   Task<void> Put(std::span<const KeyValueView> pairs, std::span<Status> results);
   Task<void> Delete(std::span<const std::string_view> keys, std::span<Status> results);
+  // Likewise. Errors: as LeafWriter::ModifyUntilDone, for each.
+  Task<void> Modify(std::span<const KeyModifier> modifiers, std::span<Status> results);
   // As Session::LoadSorted.
   Task<SortedLoad> Load(std::span<const KeyValueView> pairs, double fill);
 
@@ -52,7 +55,7 @@ class BatchWriter {
     std::optional<Moment> began;  // when it was looked up, if it was (rule R9)
   };
   // The groups of some ranges of a batch, each from left to right.
-  struct Run {
+  struct Call {
     WriteBatch& batch;
     std::span<const WriteBatch::Range> ranges;
     size_t next_range = 0;
@@ -65,17 +68,18 @@ class BatchWriter {
   struct Scratch {
     WriteBatch::Order order;
     std::vector<KeyValueView> pairs;
+    std::vector<Modification> modifications;
     std::vector<WriteBatch::Range> rest;
   };
 
   Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
   // Begins the next range if the present one has ended. Returns false if there is none.
-  static bool StartRange(Run& run);
-  Group NextGroup(Run& run);
+  static bool StartRange(Call& call);
+  Group NextGroup(Call& call);
   // Finds the end of the writes from `first` on, before `limit`, whose keys lie below `fence`: `first` itself does.
   static size_t FindEnd(const WriteBatch& batch, size_t first, size_t limit,
                         const HighFence& fence);
-  Task<void> Work(Run& run);
+  Task<void> Work(Call& call);
   Task<void> WriteGroup(WriteBatch& batch, Group group, CriticalPath::Sequence& sequence);
   // Each write by itself, in order. `path` is that of the first, and `began` is when it was looked up.
   Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end,
@@ -86,9 +90,8 @@ class BatchWriter {
                                 CriticalPath::Sequence& sequence);
 
   TreeContext& context_;
-  LeafWriter& single_;
-  GroupWriter& groups_;
-  ManyLeafWriter& leaves_;
+  LeafWriter& writer_;
+  WritePipeline& pipeline_;
   IdlePool<Scratch> idle_;
 };
 

@@ -13,13 +13,13 @@ std::array<Writes, sizeof...(kModes)> OneForEachMode(TreeContext& context,
 
 }  // namespace
 
-GatheredPuts::GatheredPuts(TreeContext& context, ManyLeafWriter& leaves, LeafWriter& single)
+GatheredPuts::GatheredPuts(TreeContext& context, WritePipeline& pipeline, LeafWriter& single)
     : scheduler_(context.links.scheduler()),
-      leaves_(leaves),
+      pipeline_(pipeline),
       single_(single),
       writes_(OneForEachMode<Writes>(context, std::make_index_sequence<kWriteModes>())) {}
 
-class GatheredPuts::Waker final : public ManyLeafWriter::Watcher {
+class GatheredPuts::Waker final : public WritePipeline::Watcher {
  public:
   Waker(Writes& writes, Writes::Group& group, const WriteBatch& batch)
       : writes_(writes), group_(group), batch_(batch) {}
@@ -54,7 +54,7 @@ Task<void> GatheredPuts::Do(Writes::Group& group, WriteMode mode) {
   WriteBatch batch(mode, group.joined(), std::span(group.state.results).first(group.size));
   batch.Sort(group.state.order);
   Waker waker(writes(mode), group, batch);
-  co_await leaves_.Write(batch, waker);
+  co_await pipeline_.Write(batch, waker);
 }
 
 }  // namespace gossamer

@@ -1,7 +1,7 @@
 // GatheredPuts: puts, inserts, updates and deletes of several coroutines that go out together.
 //
-// A group of writes of one kind goes through ManyLeafWriter. A write goes on when its own leaf is
-// written: it waits for no other memory server. What ManyLeafWriter leaves is written by its own
+// A group of writes of one kind goes through WritePipeline. A write goes on when its own leaf is
+// written: it waits for no other memory server. What WritePipeline leaves is written by its own
 // coroutine, where it may be done along with another's write. A write that is one of few in its
 // session does not wait for others.
 //
@@ -21,18 +21,18 @@
 #include "compute/tree/gather.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/leaf_writer.h"
-#include "compute/tree/write/many_leaf_writer.h"
 #include "compute/tree/write/write_batch.h"
+#include "compute/tree/write/write_pipeline.h"
 
 namespace gossamer {
 
 class GatheredPuts {
  public:
-  GatheredPuts(TreeContext& context, ManyLeafWriter& leaves, LeafWriter& single);
+  GatheredPuts(TreeContext& context, WritePipeline& pipeline, LeafWriter& single);
 
   // As LeafWriter::WriteUntilDone.
   Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
-    return GoesAlone(mode) || !leaves_.MayBePlain(key, value)
+    return GoesAlone(mode) || !pipeline_.MayBePlain(key, value)
                ? single_.WriteUntilDone(key, value, mode)
                : WriteTogether(key, value, mode);
   }
@@ -65,7 +65,7 @@ class GatheredPuts {
   void End(Writes::Group&) { --in_flight_; }
 
   Scheduler& scheduler_;
-  ManyLeafWriter& leaves_;
+  WritePipeline& pipeline_;
   LeafWriter& single_;
   std::array<Writes, kWriteModes> writes_;  // by mode
   size_t in_flight_ = 0;                    // groups that have not ended; open groups count

@@ -9,75 +9,78 @@
 namespace gossamer {
 namespace {
 
-// Waiters whose wishes are granted along with one write.
+// Waiters whose jobs are granted along with one commit.
 constexpr size_t kMaxGranted = 64;
 
 }  // namespace
 
-void LeafCommitter::Prepare(LockedLeaf& locked, Ending& ending) const {
-  // What others wish for this leaf goes along.
-  ending.granted = GrantWishes(locked);
-  if (locked.path.has_parent() && locked.editor->MayCorrectHint())
+Task<Status> LeafCommitter::Commit(LeafJob& job) const {
+  Prepare(job);
+  co_return co_await CommitPrepared(job);
+}
+
+void LeafCommitter::Prepare(LeafJob& job) const {
+  LockedLeaf& locked = job.locked;
+  const LeafEditor& editor = *locked.editor;
+  LeafJob::Ending& ending = job.ending;
+  ending.granted = GrantWaiters(locked);
+  if (locked.path.has_parent() && editor.MayCorrectHint())
     leaves_.LearnHint(locked, locked.path.low);
-  ending.has_changes = locked.editor->changed() != 0;
-  ending.is_sparse = locked.editor->has_removed() && locked.editor->IsSparse();
-  if (ending.is_sparse) ending.key = locked.path.low;
+  ending.has_changes = editor.changed() != 0;
+  ending.is_sparse = editor.has_removed() && editor.IsSparse();
   ending.next = ending.has_changes ? locked.lock.NextWaiter() : nullptr;
 }
 
-Status LeafCommitter::Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const {
-  Status status = ending.has_changes ? result : rules::AnswerAfter(result);
-  if (status) {
-    ConcludeWritten(locked, ending);
+Task<Status> LeafCommitter::CommitPrepared(LeafJob& job) const {
+  Status result = Ok();
+  RemoteLock& lock = job.locked.lock;
+  if (job.ending.has_changes) {
+    InlineBatch<kMaxVerbs> batch(job.locked.leaf().server());
+    AddWrites(job.locked, batch);
+    result = co_await lock.Commit(batch, job.ending.after());
   } else {
-    AnswerWishes(locked, ending.granted, status);
+    result = co_await lock.Release();
+  }
+  co_return Conclude(job, result);
+}
+
+Status LeafCommitter::Conclude(LeafJob& job, const Status& result) const {
+  Status status = job.ending.has_changes ? result : rules::AnswerAfter(result);
+  if (status) {
+    ConcludeWritten(job);
+  } else {
+    AnswerWaiters(job, status);
   }
   return status;
 }
 
-void LeafCommitter::ConcludeWritten(LockedLeaf& locked, Ending& ending) const {
-  if (!ending.granted.empty()) AnswerWishes(locked, ending.granted, Ok());
-  if (ending.is_sparse) context_.note_sparse(ending.key);
-  if (ending.next != nullptr) leaves_.HandOver(locked, *ending.next);
+void LeafCommitter::ConcludeWritten(LeafJob& job) const {
+  const LeafJob::Ending& ending = job.ending;
+  if (!ending.granted.empty()) AnswerWaiters(job, Ok());
+  if (ending.is_sparse) context_.events.OnSparseLeaf(Key(job.locked.within()));
+  if (ending.next != nullptr) leaves_.HandOver(job.locked, *ending.next);
 }
 
-Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
-  Ending ending;
-  Prepare(locked, ending);
-  co_return co_await Commit(locked, ending);
-}
-
-Task<Status> LeafCommitter::Commit(LockedLeaf& locked, Ending& ending) const {
-  Status result = Ok();
-  if (ending.has_changes) {
-    InlineBatch<kMaxVerbs> batch(locked.leaf().server());
-    AddWrites(locked, batch);
-    result = co_await locked.lock.Commit(batch, ending.after());
-  } else {
-    result = co_await locked.lock.Release();
-  }
-  co_return Conclude(locked, ending, result);
-}
-
-// Applies to the leaf what waiters wish for it, and takes them out of the queue: first come, first served, up to the
-// first that cannot be done now. (To do those behind it first would spoil the order of an ascending load, and with it
-// how full its leaves get.)
-LockTable::WaiterList LeafCommitter::GrantWishes(LockedLeaf& locked) const {
+// Applies to the leaf what the jobs of waiters want of it, and takes them out of the queue: first
+// come, first served, up to the first that cannot be done now. (To do those behind it first would
+// spoil the order of an ascending load, and with it how full its leaves get.)
+LockTable::WaiterList LeafCommitter::GrantWaiters(LockedLeaf& locked) const {
   LockTable::WaiterList granted;
   LockTable::Turn& turn = locked.lock.turn();
   if (!turn) return granted;
   LeafEditor& editor = *locked.editor;
   LockTable::WaiterList wishes = turn.TakeWishes(locked.leaf(), kMaxGranted);
   while (LockTable::Waiter* waiter = wishes.first()) {
-    LeafWish& wish = LeafWish::From(*waiter->wish);
+    const LeafJob& job = LeafJob::From(*waiter->wish);
+    LeafWrite& write = job.first();
     LinkedMemory links = locked.lock.linked();
-    if (wish.block) links.Add(*wish.block);
+    if (job.block) links.Add(*job.block);
     // It changes two units at most.
     const bool can =
-        editor.knows(wish.write.unit) && editor.Admits(wish.write) &&
+        editor.knows(write.unit) && editor.Admits(write) &&
         std::popcount(editor.changed()) + 2 <= static_cast<int>(RemoteLock::kMaxWrites) &&
         context_.memory.MayLink(links, locked.leaf().server());
-    const auto applied = can ? editor.Apply(wish.write) : LeafEditor::Applied::kLater;
+    const auto applied = can ? editor.Apply(write) : LeafEditor::Applied::kLater;
     if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
     locked.lock.linked() = links;
     granted.Push(wishes.Pop());
@@ -86,23 +89,21 @@ LockTable::WaiterList LeafCommitter::GrantWishes(LockedLeaf& locked) const {
   return granted;
 }
 
-void LeafCommitter::AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted,
-                                 const Status& status) const {
-  while (!granted.empty()) {
-    LockTable::Waiter& waiter = granted.Pop();
-    LeafWrite& write = LeafWish::From(*waiter.wish).write;
+void LeafCommitter::AnswerWaiters(LeafJob& job, const Status& status) const {
+  while (!job.ending.granted.empty()) {
+    LockTable::Waiter& waiter = job.ending.granted.Pop();
+    LeafWrite& write = LeafJob::From(*waiter.wish).first();
     ++context_.counters.locks.combined;
     // Nothing was written; or not by this one, whose answer does not count then (rule L5).
-    const bool wrote_nothing =
-        !write.status || (write.modification != nullptr && !write.modification->is_applied());
-    const bool is_open = !status && (wrote_nothing || status.error().code != Code::kMaybeApplied);
+    const bool is_open =
+        !status && (write.HasChangedNothing() || status.error().code != Code::kMaybeApplied);
     if (is_open) {
       write.replaced.reset();
-      locked.lock.turn().Resume(waiter, LockTable::Answer::kLookUp);
+      job.locked.lock.turn().Resume(waiter, LockTable::Answer::kLookUp);
       continue;
     }
     if (!status) write.status = status.error();
-    locked.lock.turn().Resume(waiter, LockTable::Answer::kDone);
+    job.locked.lock.turn().Resume(waiter, LockTable::Answer::kDone);
   }
 }
 
@@ -120,11 +121,13 @@ void LeafCommitter::AddWrites(LockedLeaf& locked, Batch& batch) const {
   locked.editor->ForgetChanges();
 }
 
-void LeafCommitter::AddCommit(LockedLeaf& locked, const Ending& ending, Batch& batch) const {
-  assert(locked.lock.is_held() && locked.lock.IsInEpoch());
+void LeafCommitter::AddCommit(LeafJob& job, Batch& batch) const {
+  RemoteLock& lock = job.locked.lock;
+  assert(lock.is_held() && lock.IsInEpoch());
   const size_t first = batch.verbs().size();
-  AddWrites(locked, batch);
-  locked.lock.AddEnd(batch, first, ending.after());
+  AddWrites(job.locked, batch);
+  lock.AddEnd(batch, first, job.ending.after());
+  job.batch = &batch;
 }
 
 }  // namespace gossamer

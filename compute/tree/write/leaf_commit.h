@@ -1,7 +1,7 @@
-// LeafCommitter: writes the changed units of a locked leaf, and ends its lock.
+// LeafCommitter: writes the changed units of a job's leaf, and ends its lock.
 //
-// What waiters wish for the same leaf is done along with the caller's writes (command combining). The next waiter
-// for the slot gets the lock without a release, if it may.
+// The jobs of waiters for the same leaf are done along (command combining). The next waiter for the
+// slot gets the lock without a release, if it may.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -9,7 +9,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/locked_leaf.h"
+#include "compute/tree/write/leaf_locker.h"
 
 namespace gossamer {
 
@@ -18,42 +18,33 @@ class LeafCommitter {
   LeafCommitter(TreeContext& context, const LeafLocker& leaves)
       : context_(context), leaves_(leaves) {}
 
-  // Writes what the leaf's editor has changed, together with the wishes that can be granted, and ends the lock. If
-  // nothing has changed, it is released, and the caller's answer counts only after success (rule L5).
+  // Writes what the leaf's editor has changed, together with the waiters' jobs that can be granted,
+  // and ends the lock. If nothing has changed, it is released, and the caller's answer counts only
+  // after success (rule L5).
   // Errors: as RemoteLock::Commit, or RemoteLock::Release if there was nothing to write.
   // Cost: 1 RT.
-  Task<Status> Commit(LockedLeaf& locked) const;
+  Task<Status> Commit(LeafJob& job) const;
 
   // Commit in steps, for a caller that posts and awaits the verbs itself.
   //
-  // What becomes of a leaf's lock and of its waiters.
-  struct Ending {
-    LockTable::WaiterList granted;
-    bool has_changes = false;           // Without, the commit is the release alone.
-    bool is_sparse = false;             // The leaf has lost entries, and may be worth a merge.
-    Key key;                            // in the leaf's range
-    LockTable::Waiter* next = nullptr;  // gets the lock
-    RemoteLock::After after() const {
-      return next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease;
-    }
-  };
-  // Begins a commit, of which `ending` keeps what the other steps need: applies the wishes that can be granted.
-  void Prepare(LockedLeaf& locked, Ending& ending) const;
-  // The rest of Commit.
-  Task<Status> Commit(LockedLeaf& locked, Ending& ending) const;
+  // Applies the waiters' jobs that can be granted, and decides how the lock ends: see `job.ending`.
+  void Prepare(LeafJob& job) const;
   // Verbs that AddCommit adds, at most.
   static constexpr uint32_t kMaxVerbs = RemoteLock::kMaxWrites + 1;
-  // Adds the WRITEs of the changed units and the release. Requires: nothing was awaited since Prepare, and the lock is in
-  // its epoch.
-  void AddCommit(LockedLeaf& locked, const Ending& ending, Batch& batch) const;
-  // Answers the waiters once the commit has ended with `result`. Returns the result for the caller's own writes.
-  Status Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const;
+  // Adds the WRITEs of the changed units and the release. Requires: nothing was awaited since
+  // Prepare, and the lock is in its epoch.
+  void AddCommit(LeafJob& job, Batch& batch) const;
+  // The rest of Commit, after Prepare, without AddCommit.
+  Task<Status> CommitPrepared(LeafJob& job) const;
+  // Answers the waiters once the commit has ended with `result`. Returns the result for the job's
+  // own writes.
+  Status Conclude(LeafJob& job, const Status& result) const;
   // The same of a commit that has succeeded.
-  void ConcludeWritten(LockedLeaf& locked, Ending& ending) const;
+  void ConcludeWritten(LeafJob& job) const;
 
  private:
-  LockTable::WaiterList GrantWishes(LockedLeaf& locked) const;
-  void AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted, const Status& status) const;
+  LockTable::WaiterList GrantWaiters(LockedLeaf& locked) const;
+  void AnswerWaiters(LeafJob& job, const Status& status) const;
   // Adds the WRITEs of the changed units.
   void AddWrites(LockedLeaf& locked, Batch& batch) const;
 

@@ -2,7 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <bit>
+#include <array>
+#include <cassert>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,8 +42,8 @@ struct LeafWriter::Block {
 };
 
 Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view value,
-                                      Block& block, LeafWish& wish) const {
-  Entry& entry = wish.write.entry;
+                                      Block& block, LeafJob& job) const {
+  Entry& entry = job.first().entry;
   const bool is_long = kind == Entry::Kind::kLong;
   const auto length =
       is_long ? LongContentBytes(entry.key, value) : static_cast<uint32_t>(value.size());
@@ -61,7 +62,7 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view
   block.batch.Reset(pointer.server());
   block.batch.Add(Verb::Write(pointer.offset(), BlockReadBytes(length), block.bytes.address()));
   block.memory.Posted();
-  wish.block = block.memory.stamp();
+  job.block = block.memory.stamp();
   entry.stored = {reinterpret_cast<const char*>(&block.ref),
                   is_long ? sizeof block.ref : sizeof block.ref.block};
   entry.kind = kind;
@@ -83,18 +84,33 @@ Entry::Kind LeafWriter::KindFor(KeyView key, std::string_view value) const {
   return value.size() > limits.value_bytes ? Entry::Kind::kBlock : Entry::Kind::kInline;
 }
 
-LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
-                                std::string_view value) const {
-  LeafWrite write;
+void LeafWriter::MakeWrite(WriteMode mode, KeyView key, std::string_view value,
+                           LeafWrite& write) const {
   write.mode = mode;
-  write.hash = KeyHash(key);
-  write.unit = context_.geometry().GroupOf(write.hash);
-  if (mode == WriteMode::kDelete) value = {};
-  write.entry = {key, value};
-  write.kind = op.kind;
+  write.SetKey(key, context_.geometry());
+  write.entry.stored = value;
+  write.kind = ClassOf(mode);
   write.is_new = mode == WriteMode::kInsert ||
                  (mode == WriteMode::kPut && context_.recent_puts.expect_insert());
-  return write;
+}
+
+void LeafWriter::MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const {
+  MakeWrite(batch.mode(), batch.key(position), batch.value(position), write);
+  write.modification = batch.modification(position);
+  if (!write.status) write.status = Ok();
+  write.replaced.reset();
+}
+
+size_t LeafWriter::Apply(LeafJob& job) {
+  LeafEditor& editor = *job.locked.editor;
+  size_t count = 0;
+  for (LeafWrite& write : job.writes) {
+    if (!editor.knows(write.unit)) break;
+    const LeafEditor::Applied applied = editor.Apply(write);
+    if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
+    ++count;
+  }
+  return count;
 }
 
 // The plain case takes one coroutine.
@@ -108,37 +124,38 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
   Status status = Ok();
   for (bool is_first = true;; is_first = false) {
     {
-      Begun begun(context_.locks, op);
-      begun.wish.write = MakeWrite(op, mode, key, value);
-      begun.wish.write.modification = modification;
-      LockedLeaf& locked = begun.locked;
-      if (is_first && part != nullptr) locked.path = part->path;
-      if (is_first && Prepare(begun)) {
+      LeafWrite write;
+      MakeWrite(mode, key, mode == WriteMode::kDelete ? std::string_view() : value, write);
+      write.modification = modification;
+      InlineBatch<LeafLocker::kMaxTryVerbs> first_try;
+      LeafJob job(context_.locks, op, {&write, 1});
+      if (is_first && part != nullptr) job.locked.path = part->path;
+      if (is_first && Begin(job, first_try)) {
         // RT 1.
-        co_await context_.links.Execute(op, begun.tried.batch);
-        begun.is_tried = true;
+        co_await context_.links.Execute(op, first_try);
+        const bool is_edited =
+            first_try.status() == VerbStatus::kSuccess && leaves_.AcceptTry(job) && Apply(job) == 1;
+        if (is_edited) job.state = LeafJob::State::kEdited;
       }
-      if (begun.is_tried && AcceptFirst(begun)) {
-        LeafCommitter::Ending ending;
-        committer_.Prepare(locked, ending);
-        if (ending.has_changes && locked.lock.IsInEpoch()) {
-          InlineBatch<LeafCommitter::kMaxVerbs> batch(locked.leaf().server());
-          committer_.AddCommit(locked, ending, batch);
+      if (job.state == LeafJob::State::kEdited) {
+        committer_.Prepare(job);
+        if (job.ending.has_changes && job.locked.lock.IsInEpoch()) {
+          InlineBatch<LeafCommitter::kMaxVerbs> commit(job.locked.leaf().server());
+          committer_.AddCommit(job, commit);
           // RT 2.
-          co_await context_.links.Execute(op, batch);
-          if (locked.lock.HasWritten(batch)) {
-            committer_.ConcludeWritten(locked, ending);
+          co_await context_.links.Execute(op, commit);
+          if (job.locked.lock.HasWritten(commit)) {
+            committer_.ConcludeWritten(job);
           } else {
-            status =
-                committer_.Conclude(locked, ending, co_await locked.lock.FinishCommit(batch, {}));
+            status = committer_.Conclude(job, co_await job.locked.lock.FinishCommit(commit, {}));
           }
         } else {
-          status = co_await committer_.Commit(locked, ending);
+          status = co_await committer_.CommitPrepared(job);
         }
-        if (status && !begun.wish.write.status) status = begun.wish.write.status;
-        Conclude(op, begun.wish.write, status);
+        if (status && !write.status) status = write.status;
+        ConcludeOne(op, write, status);
       } else {
-        status = co_await Write(op, begun);
+        status = co_await Finish(op, job);
       }
     }  // The turn ends here, before anything is waited for.
     if (status) break;
@@ -214,11 +231,11 @@ Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(Op& op, KeyView k
   co_return ValueOfLongKey(*content.value(), key);
 }
 
-bool LeafWriter::Prepare(Begun& begun) {
-  const LeafWrite& write = begun.wish.write;
+bool LeafWriter::Begin(LeafJob& job, Batch& batch) const {
+  const LeafWrite& write = job.first();
   const bool may_be_plain = context_.store.inline_limits.Admit(write.entry.key, write.entry.stored);
   if (!may_be_plain) return false;
-  NodeCache::Step& path = begun.locked.path;
+  NodeCache::Step& path = job.locked.path;
   if (path.node.is_null()) {
     const std::optional<NodeCache::Step> cached =
         context_.cache.Find(SearchGoal::Covering(write.entry.key), 0);
@@ -229,19 +246,16 @@ bool LeafWriter::Prepare(Begun& begun) {
   // Before all else that is done until the READ is posted.
   const LeafGeometry& geometry = context_.geometry();
   context_.links.Prefetch(path.node, geometry.unit_offset(write.unit), geometry.unit_bytes());
-  return leaves_.PrepareTry(begun.wish, begun.locked, begun.tried);
+  if (!leaves_.Aim(job) || !leaves_.UseBuffer(job) || !job.locked.lock.TryTakeTurn()) return false;
+  batch.Reset(job.locked.leaf().server());
+  leaves_.AddTry(job, batch);
+  return true;
 }
 
-bool LeafWriter::AcceptFirst(Begun& begun) const {
-  if (!leaves_.AcceptTry(begun.wish, begun.locked, begun.tried)) return false;
-  const LeafEditor::Applied applied = begun.locked.editor->Apply(begun.wish.write);
-  return applied == LeafEditor::Applied::kChanged || applied == LeafEditor::Applied::kRefused;
-}
-
-Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
-  LeafWish& wish = begun.wish;
-  const std::string_view value = wish.write.entry.stored;
-  BOOST_OUTCOME_CO_TRYV(context_.CheckKey(wish.write.entry.key));
+Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
+  LeafWrite& write = job.first();
+  const std::string_view value = write.entry.stored;
+  BOOST_OUTCOME_CO_TRYV(context_.CheckKey(write.entry.key));
   if (value.size() > kMaxValueBytes) {
     co_return MakeError(Code::kInvalidArgument,
                         fmt::format("a value of {} bytes: at most {} ({})", value.size(),
@@ -250,46 +264,45 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
   std::optional<Block> block;
   Batch* alongside = nullptr;
   // A modification that is not planned yet is only made where it needs no block.
-  const Modification* const modification = wish.write.modification;
+  const Modification* const modification = write.modification;
   const bool stores =
       modification == nullptr
-          ? wish.write.mode != WriteMode::kDelete
+          ? write.mode != WriteMode::kDelete
           : modification->is_planned() && modification->change().kind == ValueModifier::Kind::kPut;
-  Entry::Kind kind = stores ? KindFor(wish.write.entry.key, value) : Entry::Kind::kInline;
-  LeafLocker::Tried* tried = begun.is_tried ? &begun.tried : nullptr;
+  Entry::Kind kind = stores ? KindFor(write.entry.key, value) : Entry::Kind::kInline;
   for (;;) {
-    if (kind != wish.write.entry.kind) {
-      const Status prepared = co_await PrepareBlock(op, kind, value, block.emplace(), wish);
+    if (kind != write.entry.kind) {
+      const Status prepared = co_await PrepareBlock(op, kind, value, block.emplace(), job);
       if (!prepared) co_return prepared.error();
       alongside = &block->batch;
     }
-    LockedLeaf& locked = begun.locked;
     // RT 1.
-    const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(
-        op, wish, true, std::exchange(alongside, nullptr), locked, std::exchange(tried, nullptr));
+    const Result<LeafLocker::Outcome> outcome =
+        co_await leaves_.Lock(op, job, true, std::exchange(alongside, nullptr));
     Status status = Ok();
     if (!outcome) {
       status = outcome.error();
     } else if (outcome.value() == LeafLocker::Outcome::kLocked) {
       // RT 2.
-      const Result<Edited> edited = co_await Edit(op, locked, wish);
+      const Result<Edited> edited = co_await Edit(op, job);
       const bool is_done = !edited || edited.value() == Edited::kDone;
       if (!is_done) {
         const bool is_too_long = edited.value() == Edited::kTooLong;
         if (is_too_long) {
-          wish.write.is_too_long = true;
+          write.is_too_long = true;
           // A modification whose value is not known yet has no block: it is noted next.
           if (stores) kind = Entry::Kind::kLong;
           if (block) block->GiveBack();
         }
-        locked = LockedLeaf(context_.locks, op);
+        job.locked = LockedLeaf(context_.locks, op);
+        job.state = LeafJob::State::kOpen;
         continue;
       }
       if (!edited) status = edited.error();
     } else {
-      status = wish.write.status;
+      status = write.status;
     }
-    Conclude(op, wish.write, status);
+    ConcludeOne(op, write, status);
     const bool is_refused = modification != nullptr && !modification->is_applied();
     if ((WroteNothing(status) || (status && is_refused)) && block) {
       block->GiveBack();
@@ -300,20 +313,30 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
   }
 }
 
-void LeafWriter::Conclude(Op& op, const LeafWrite& write, const Status& status) {
-  if (status && write.mode == WriteMode::kPut) {
-    const bool is_insert = write.kind == OperationClass::kInsert;
-    context_.recent_puts.Add(is_insert ? 1 : 0, is_insert ? 0 : 1);
-  }
+void LeafWriter::ConcludeOne(Op& op, const LeafWrite& write, const Status& status) {
   if (op.kind != OperationClass::kInsertSplit) op.kind = write.kind;
-  if (status && write.replaced) context_.memory.FreeBlock(op, *write.replaced);
+  if (!status) return;
+  WriteTally tally;
+  tally.Add(write);
+  Conclude(op, write.mode, {&write, 1}, tally);
+}
+
+void LeafWriter::Conclude(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
+                          const WriteTally& tally) {
+  for (const LeafWrite& write : writes) {
+    if (write.replaced) context_.memory.FreeBlock(op, *write.replaced);
+  }
+  if (mode == WriteMode::kPut) {
+    context_.recent_puts.Add(tally.inserted, tally.updated);
+  }
 }
 
 // 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first; likewise for long keys.
-Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish) {
+Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
+  LockedLeaf& locked = job.locked;
   LeafEditor& editor = *locked.editor;
-  LeafWrite& write = wish.write;
-  if (wish.block) locked.lock.linked().Add(*wish.block);
+  LeafWrite& write = job.first();
+  if (job.block) locked.lock.linked().Add(*job.block);
   LeafEditor::Applied applied = editor.Apply(write);
   for (;;) {
     const bool is_unread = applied == LeafEditor::Applied::kUnread;
@@ -347,10 +370,87 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
     co_return co_await splitter_.Rewrite(op, locked, write);
   }
 
-  const Status status = co_await committer_.Commit(locked);
+  const Status status = co_await committer_.Commit(job);
   if (!status) co_return status.error();
   if (applied == LeafEditor::Applied::kRefused && !write.status) co_return write.status.error();
   co_return Edited::kDone;
+}
+
+Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
+                                    const NodeCache::Step& path, WriteTally& tally) {
+  assert(first < end && end <= batch.size());
+  std::array<LeafWrite, LeafJob::kFew> writes;
+  const bool is_whole = end - first > LeafJob::kFew;
+  const size_t count = is_whole ? 1 : end - first;
+  for (size_t i = 0; i < count; ++i) MakeWrite(batch, first + i, writes[i]);
+  LeafJob job(context_.locks, op, std::span(writes).first(count));
+  job.is_whole = is_whole;
+  job.locked.path = path;
+  // RT 1.
+  const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(op, job, false, nullptr);
+  if (!outcome) co_return outcome.error();
+  // The leaf's fence, and not the path, tells what lies in it.
+  const GroupView& unit = job.locked.unit(job.first().unit);
+  if (!unit.Admits(batch.key(end - 1))) {
+    size_t inside = first;
+    while (end - inside > 1) {
+      const size_t middle = inside + (end - inside) / 2;
+      (unit.Admits(batch.key(middle)) ? inside : end) = middle;
+    }
+  }
+  if (end - first <= LeafJob::kFew) {
+    for (size_t i = count; i < end - first; ++i) MakeWrite(batch, first + i, writes[i]);
+    job.writes = std::span(writes).first(end - first);
+  }
+  // RT 2.
+  co_return co_await EditGroup(op, job, batch, first, end, tally);
+}
+
+// 1 RT, and 1 RT more if the leaf has to be read whole first.
+Task<Status> LeafWriter::EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size_t first,
+                                   size_t end, WriteTally& tally) {
+  LockedLeaf& locked = job.locked;
+  const bool are_few = end - first <= LeafJob::kFew;
+  size_t applied = are_few ? Apply(job) : 0;
+  for (size_t i = 0; i < applied; ++i) {
+    tally.Add(job.writes[i]);
+    batch.NoteApplied(first + i, job.writes[i].status);
+  }
+  Status status = Ok();
+  if (first + applied == end) {
+    status = co_await committer_.Commit(job);
+  } else {
+    size_t next = first + applied;
+    if (!locked.trailer) {
+      // What was applied to the image is lost, and applied again.
+      next = first;
+      if (rules::ForgetsUndone()) applied = 0;
+      tally = {};
+      locked.editor->ForgetChanges();
+      const Status read = co_await leaves_.ReadRest(locked);
+      if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
+    }
+    status = co_await rewriter_.Rewrite(op, job, batch, next, end, tally);
+  }
+  if (status) Conclude(op, batch.mode(), job.writes.first(applied), tally);
+  co_return status;
+}
+
+void LeafWriter::Count(const Op& op, WriteMode mode, const WriteTally& tally, bool has_succeeded) {
+  LiveCounters& counters = context_.counters;
+  OperationClass kind = ClassOf(mode);
+  if (mode != WriteMode::kDelete && op.kind == OperationClass::kInsertSplit) {
+    kind = OperationClass::kInsertSplit;
+  } else if (tally.inserted != 0) {
+    kind = OperationClass::kInsert;
+  }
+  counters.of(kind) += op.wire;
+  if (!has_succeeded) return;
+  const bool is_split = kind == OperationClass::kInsertSplit;
+  counters.of(OperationClass::kUpdate).operations += tally.updated;
+  counters.of(OperationClass::kDelete).operations += tally.deleted;
+  counters.of(ClassOf(mode)).operations += tally.refused;
+  counters.of(is_split ? kind : OperationClass::kInsert).operations += tally.inserted;
 }
 
 }  // namespace gossamer

@@ -1,10 +1,15 @@
-// LeafWriter: puts, inserts, updates and deletes: CAS and READ, then WRITE and release.
+// LeafWriter: the writes of one leaf: CAS and READs, the changes in the image, then WRITEs and release.
+//
+// A single write in the plain case is one coroutine, which takes a LeafJob through its steps. The
+// rest of single writes, and groups of a batch, go on with the same steps where each waits for what
+// it needs: turn, lock, units that are not read yet, room.
 //
 // Thread-safety: none; one for each session.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "common/status.h"
@@ -13,15 +18,21 @@
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/critical_path.h"
 #include "compute/tree/write/leaf_commit.h"
-#include "compute/tree/write/locked_leaf.h"
+#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_rewriter.h"
+#include "compute/tree/write/write_batch.h"
 
 namespace gossamer {
 
 class LeafWriter {
  public:
   LeafWriter(TreeContext& context, LeafLocker& leaves, LeafSplitter& splitter,
-             const LeafCommitter& committer)
-      : context_(context), leaves_(leaves), splitter_(splitter), committer_(committer) {}
+             const LeafCommitter& committer, LeafRewriter& rewriter)
+      : context_(context),
+        leaves_(leaves),
+        splitter_(splitter),
+        committer_(committer),
+        rewriter_(rewriter) {}
 
   // How a write begins that is part of something larger.
   struct Part {
@@ -50,43 +61,58 @@ class LeafWriter {
   // old one, and all of it again whenever another write of the key came between.
   Task<Status> ModifyUntilDone(KeyView key, ValueModifier& modifier);
 
+  // Does the puts or deletes [first, end) of `batch`, as far as their keys lie in one leaf, and moves `end` back to the
+  // first that does not. `path` leads to the leaf; without a node, it is looked up. Sets the results of the writes:
+  // they count if this returns Ok. After MaybeApplied, a write with the result NotFound has written nothing.
+  // Requires: keys and values that a leaf stores inline.
+  // Errors: as WriteUntilDone, with the loss noted in `op`. What has no error to report in `end` is that of all writes up
+  // to it.
+  // Cost: 2 RT; 1 RT more if a few writes need more units than the hint told; 4 RT with splits, for one parent.
+  Task<Status> WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
+                          const NodeCache::Step& path, WriteTally& tally);
+  // Adds the verbs of `op`, which has done or tried `tally`, to the session's counters.
+  void Count(const Op& op, WriteMode mode, const WriteTally& tally, bool has_succeeded);
+
+  // Steps of a job, for a caller that takes many through them: see WritePipeline.
+  //
+  // Makes `write` the one at `position`, not done yet. (In place: it is large, and made for each key.)
+  void MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const;
+  // Applies the writes to the leaf's image, up to the first that cannot be applied like that. Returns how many.
+  static size_t Apply(LeafJob& job);
+  // Call when the leaf is written, to which `tally` was done, and `writes` were applied to its image.
+  void Conclude(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
+                const WriteTally& tally);
+
  private:
   struct Block;
-  // A write from its start to its first end.
-  struct Begun {
-    Begun(RemoteLocks& locks, Op& op) : locked(locks, op) {}
-
-    LeafWish wish;
-    LockedLeaf locked;
-    LeafLocker::Tried tried;
-    bool is_tried = false;
-  };
 
   // The value that the modification has noted; nullopt if its block is another's by now.
   Task<Result<std::optional<std::string>>> ReadNoted(Op& op, KeyView key,
                                                      const Modification& modification);
-  LeafWrite MakeWrite(const Op& op, WriteMode mode, KeyView key, std::string_view value) const;
+  void MakeWrite(WriteMode mode, KeyView key, std::string_view value, LeafWrite& write) const;
   // The form in which a leaf takes a write.
   Entry::Kind KindFor(KeyView key, std::string_view value) const;
-  // Whether the first try of a write without a block can be posted now. Prepares it.
-  bool Prepare(Begun& begun);
-  // Once the first try has ended: whether its leaf is locked and has the write in its image. If not, Write goes on.
-  bool AcceptFirst(Begun& begun) const;
-  // Does a write that has begun, with `path` and perhaps a first try.
+  // Whether the first try of a write without a block can be posted now. Adds it to `batch`.
+  bool Begin(LeafJob& job, Batch& batch) const;
+  // Does a job of one write, which may have been tried.
   // Errors: as WriteUntilDone, with the loss noted in `op`.
-  Task<Status> Write(Op& op, Begun& begun);
-  // Call when a write has ended with `status`.
-  void Conclude(Op& op, const LeafWrite& write, const Status& status);
-  // Gives `wish` an entry of that kind, which has a block, and that block its content.
+  Task<Status> Finish(Op& op, LeafJob& job);
+  // Call when the job of one write has ended with `status`.
+  void ConcludeOne(Op& op, const LeafWrite& write, const Status& status);
+  // Gives the job's write an entry of that kind, which has a block, and that block its content.
   Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, Block& block,
-                            LeafWish& wish) const;
-  // Does the write of `wish` and the waiters' wishes for the leaf. Always ends the lock.
-  Task<Result<Edited>> Edit(Op& op, LockedLeaf& locked, LeafWish& wish);
+                            LeafJob& job) const;
+  // Does the one write of a job whose leaf is locked, and those of waiters. Always ends the lock.
+  Task<Result<Edited>> Edit(Op& op, LeafJob& job);
+  // Does the writes [first, end) of `batch`, of which the job has the first or all. Always ends the lock.
+  Task<Status> EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size_t first, size_t end,
+                         WriteTally& tally);
 
   TreeContext& context_;
   LeafLocker& leaves_;
   LeafSplitter& splitter_;
   const LeafCommitter& committer_;
+  LeafRewriter& rewriter_;
 };
 
 }  // namespace gossamer

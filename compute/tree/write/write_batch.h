@@ -21,6 +21,32 @@
 
 namespace gossamer {
 
+// What writes have done.
+struct WriteTally {
+  uint64_t inserted = 0;
+  uint64_t updated = 0;
+  uint64_t deleted = 0;
+  uint64_t refused = 0;  // inserts of keys that are there, updates and deletes of absent ones
+
+  WriteTally& operator+=(const WriteTally& other) {
+    inserted += other.inserted;
+    updated += other.updated;
+    deleted += other.deleted;
+    refused += other.refused;
+    return *this;
+  }
+  // `write` was applied, and its leaf is written.
+  void Add(const LeafWrite& write) {
+    if (write.HasChangedNothing()) {
+      ++refused;
+    } else if (write.kind == OperationClass::kDelete) {
+      ++deleted;
+    } else {
+      ++(write.kind == OperationClass::kInsert ? inserted : updated);
+    }
+  }
+};
+
 class WriteBatch {
  public:
   // `results`, in the caller's order, get the result of each write; with none, only the first failure is kept. They are Ok
@@ -62,14 +88,6 @@ class WriteBatch {
   Modification* modification(size_t position) const {
     return modifications_.empty() ? nullptr : &modifications_[IndexOf(position)];
   }
-  // Whether the write at `position`, which was applied to its leaf's image, changes nothing there.
-  // Requires: keeps_results().
-  bool HasChangedNothing(size_t position) const {
-    assert(keeps_results());
-    const Modification* const one = modification(position);
-    return one != nullptr ? !one->is_applied() : !results_[IndexOf(position)];
-  }
-
   WriteMode mode() const { return mode_; }
   double fill() const { return fill_; }
   size_t size() const { return pairs_.size(); }

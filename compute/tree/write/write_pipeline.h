@@ -1,9 +1,9 @@
-// ManyLeafWriter: writes to many leaves through one pipeline.
+// WritePipeline: takes the writes of many leaves through the steps of a LeafJob together.
 //
 // Chunks of a sorted batch of writes go through one traversal of the cache. The leaves of each memory server then form a
 // *lane*, which goes through these steps: for each leaf, its turn if that is free; one batch with the CAS of every leaf's
 // lock and the READs behind it; the changes, in the images; one batch with every leaf's WRITEs and release. A leaf's verbs
-// stay together, in the order of a single write. Each leaf is a write of its own: it fails or succeeds by itself. Lanes
+// stay together, in the order of a single write. Each leaf's job fails or succeeds by itself. Lanes
 // run at the same time and do not wait for each other: while a server is silent, no lock of another one stays held.
 //
 // A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock is another's, it is not
@@ -19,26 +19,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "common/idle_pool.h"
 #include "common/task.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/group_writer.h"
 #include "compute/tree/write/leaf_commit.h"
-#include "compute/tree/write/locked_leaf.h"
+#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_writer.h"
 #include "compute/tree/write/write_batch.h"
 
 namespace gossamer {
 
-class ManyLeafWriter {
+class WritePipeline {
  public:
-  ManyLeafWriter(TreeContext& context, const LeafLocker& leaves, const LeafCommitter& committer,
-                 GroupWriter& groups);
-  ~ManyLeafWriter();
+  WritePipeline(TreeContext& context, const LeafLocker& leaves, const LeafCommitter& committer,
+                LeafWriter& writer);
+  ~WritePipeline();
 
-  // Told once for each write what became of it. From then on ManyLeafWriter uses neither its key nor its value: the
+  // Told once for each write what became of it. From then on WritePipeline uses neither its key nor its value: the
   // caller may free them. A watcher must not wait.
   class Watcher {
    public:
@@ -70,46 +71,44 @@ class ManyLeafWriter {
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
 
-  struct Leaf;
+  // Not set: its lock is not held, and what becomes of its writes was told.
+  using Job = std::optional<LeafJob>;
   struct Lane;
   struct Chunk;
   // One call.
-  struct Run {
+  struct Call {
     WriteBatch& batch;
     Watcher& watcher;
     size_t next = 0;  // the first write that no chunk has yet
   };
 
-  Task<void> Work(Run& run);
+  Task<void> Work(Call& call);
   // Returns false if the cache places either half of the chunk's first `count` keys in one leaf; true if it has none of their
   // leaves. Requires: the keys ascend. Cost: two lookups.
   bool HasManyLeaves(const Chunk& chunk, size_t count) const;
-  // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others are left.
-  void Take(Run& run, Chunk& chunk);
+  // Takes the next writes of the batch. Those that may be plain become jobs of the chunk's lanes, the others are left.
+  void Take(Call& call, Chunk& chunk);
   // Returns false if the writes are not plain.
-  bool TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes, const NodeCache::LeafSpot& spot);
+  bool TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range writes,
+               const NodeCache::LeafSpot& spot);
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
-  Task<void> WriteLane(Run& run, Chunk& chunk, Lane& lane);
-  // Takes the leaf's turn, or leaves its writes.
-  static void TakeTurn(Run& run, Leaf& leaf);
-  // Adds the CAS and the READs of the leaf.
-  void AddTrial(Chunk& chunk, Lane& lane, Leaf& leaf) const;
+  Task<void> WriteLane(Call& call, Chunk& chunk, Lane& lane);
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
-  void Edit(Run& run, Chunk& chunk, Leaf& leaf);
-  // Ends with a leaf whose lock is not held, and leaves its writes.
-  static void GiveUp(Run& run, Leaf& leaf);
-  void AddCommit(const Run& run, Lane& lane, Leaf& leaf) const;
+  void Edit(Call& call, const Chunk& chunk, Job& job) const;
+  // Ends with a job whose lock is not held, and leaves its writes.
+  static void GiveUp(Call& call, const Chunk& chunk, Job& job);
+  void AddCommit(Lane& lane, LeafJob& job) const;
   // Once the commit has ended with `result`.
-  void Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result);
-  // For a leaf of which a verb ended in an unknown way.
-  Task<void> Settle(Run& run, Lane& lane, Leaf& leaf);
+  void Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& job, const Status& result);
+  // For a job of which a verb ended in an unknown way.
+  Task<void> Settle(Call& call, const Chunk& chunk, Lane& lane, Job& job);
   // Call when the lane has ended.
-  void Count(const Run& run, Chunk& chunk, const Lane& lane);
+  void Count(const Call& call, Chunk& chunk, const Lane& lane);
 
   TreeContext& context_;
   const LeafLocker& leaves_;
   const LeafCommitter& committer_;
-  GroupWriter& groups_;
+  LeafWriter& writer_;
   IdlePool<Chunk> idle_;
 };
 

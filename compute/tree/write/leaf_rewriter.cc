@@ -1,5 +1,5 @@
 // Per key: no allocation, no verb, no virtual call.
-#include "compute/tree/write/group_writer.h"
+#include "compute/tree/write/leaf_rewriter.h"
 
 #include <algorithm>
 #include <array>
@@ -12,11 +12,12 @@
 namespace gossamer {
 namespace {
 
+// New entries are many if there are so many times as many as those behind them: they make many leaves.
 constexpr size_t kManyLeaves = 8;
 
 }  // namespace
 
-GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
+LeafRewriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
   // For a leaf and some writes of short entries.
   const size_t usual = geometry.node_bytes() / 8;
   for (std::vector<Entry>* entries : {&old, &fresh, &merged}) entries->reserve(usual);
@@ -26,141 +27,13 @@ GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
   is_gone.reserve(usual);
 }
 
-void GroupWriter::MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const {
-  write.mode = batch.mode();
-  const KeyView key = batch.key(position);
-  write.hash = KeyHash(key);
-  write.unit = context_.geometry().GroupOf(write.hash);
-  write.entry.key = key;
-  write.entry.stored = batch.value(position);
-  write.kind = ClassOf(write.mode);
-  write.modification = batch.modification(position);
-  write.is_new = write.mode == WriteMode::kInsert ||
-                 (write.mode == WriteMode::kPut && context_.recent_puts.expect_insert());
-  if (!write.status) write.status = Ok();
-  write.replaced.reset();
-}
-
-Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t& end,
-                                const NodeCache::Step& path, Tally& tally) {
-  assert(first < batch.size() && end <= batch.size());
-  LeafWish wish;
-  MakeWrite(batch, first, wish.write);
-  std::array<LeafWrite, kFew> along;
-  size_t count = 0;
-  wish.is_whole = end - first > kFew;
-  if (!wish.is_whole) {
-    for (size_t position = first + 1; position < end; ++position) {
-      MakeWrite(batch, position, along[count++]);
-    }
-  }
-  wish.along = {along.data(), count};
-  LockedLeaf locked(context_.locks, op);
-  locked.path = path;
-  // RT 1.
-  const Result<LeafLocker::Outcome> outcome =
-      co_await leaves_.Lock(op, wish, false, nullptr, locked);
-  if (!outcome) co_return outcome.error();
-  // The leaf's fence, and not the path, tells what lies in it.
-  const GroupView& unit = locked.unit(wish.write.unit);
-  if (!unit.Admits(batch.key(end - 1))) {
-    size_t inside = first;
-    while (end - inside > 1) {
-      const size_t middle = inside + (end - inside) / 2;
-      (unit.Admits(batch.key(middle)) ? inside : end) = middle;
-    }
-  }
-  // RT 2.
-  Effect effect;
-  const Status status = co_await Edit(op, locked, batch, first, end, effect);
-  tally = effect.tally;
-  if (!status) co_return status;
-  Conclude(op, batch.mode(), effect);
-  co_return Ok();
-}
-
-void GroupWriter::Conclude(const Op& op, WriteMode mode, const Effect& effect) {
-  for (const BlockRef& block : effect.replaced) context_.memory.FreeBlock(op, block);
-  if (mode == WriteMode::kPut) {
-    context_.recent_puts.Add(effect.tally.inserted, effect.tally.updated);
-  }
-}
-
-void GroupWriter::Count(const Op& op, WriteMode mode, const Tally& tally, bool has_succeeded) {
-  LiveCounters& counters = context_.counters;
-  OperationClass kind = ClassOf(mode);
-  if (mode != WriteMode::kDelete && op.kind == OperationClass::kInsertSplit) {
-    kind = OperationClass::kInsertSplit;
-  } else if (tally.inserted != 0) {
-    kind = OperationClass::kInsert;
-  }
-  counters.of(kind) += op.wire;
-  if (!has_succeeded) return;
-  const bool is_split = kind == OperationClass::kInsertSplit;
-  counters.of(OperationClass::kUpdate).operations += tally.updated;
-  counters.of(OperationClass::kDelete).operations += tally.deleted;
-  counters.of(ClassOf(mode)).operations += tally.refused;
-  counters.of(is_split ? kind : OperationClass::kInsert).operations += tally.inserted;
-}
-
-// 1 RT, and 1 RT more if the leaf has to be read whole first.
-Task<Status> GroupWriter::Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,
-                               size_t end, Effect& effect) {
-  const bool is_whole = end - first > kFew;
-  size_t at = is_whole ? first : Apply(locked, batch, first, end, effect);
-  if (at == end) co_return co_await committer_.Commit(locked);
-  if (!locked.trailer) {
-    // What was applied to the image is lost, and applied again.
-    at = first;
-    if (rules::ForgetsUndone()) effect.replaced.clear();
-    effect.tally = {};
-    locked.editor->ForgetChanges();
-    const Status read = co_await leaves_.ReadRest(locked);
-    if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
-  }
-  co_return co_await Rewrite(op, locked, batch, at, end, effect);
-}
-
-size_t GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                          Effect& effect) const {
-  for (size_t position = first; position < end; ++position) {
-    LeafWrite write;
-    MakeWrite(batch, position, write);
-    if (!Apply(locked, batch, position, write, effect)) return position;
-  }
-  return end;
-}
-
-bool GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, LeafWrite& write,
-                        Effect& effect) {
-  LeafEditor& editor = *locked.editor;
-  Tally& tally = effect.tally;
-  if (!editor.knows(write.unit)) return false;
-  const LeafEditor::Applied applied = editor.Apply(write);
-  if (applied == LeafEditor::Applied::kRefused) {
-    // It has to read a block, or to write one.
-    if (write.modification != nullptr && write.modification->state() == Modification::State::kNoted)
-      return false;
-    ++tally.refused;
-  } else if (applied != LeafEditor::Applied::kChanged) {
-    return false;
-  } else if (write.kind == OperationClass::kDelete) {
-    ++tally.deleted;
-  } else {
-    ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);
-  }
-  if (write.replaced) effect.replaced.push_back(*write.replaced);
-  batch.NoteApplied(position, write.status);
-  return true;
-}
-
-bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                        Scratch& scratch, Effect& effect) const {
-  Tally& tally = effect.tally;
+bool LeafRewriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+                         Scratch& scratch, WriteTally& tally) {
   std::vector<Entry>& old = scratch.old;
   std::vector<uint32_t>& by_key = scratch.by_key;
   old.clear();
   scratch.keys.Clear();
+  scratch.replaced.clear();
   locked.editor->AppendTo(old, scratch.keys);
   RankByKey(old, scratch.rank_scratch, scratch.ranks);
   by_key.resize(old.size());
@@ -177,7 +50,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
     while (next != by_key.end() && PrefixedKey(old[*next].key) < prefixed) ++next;
     const bool is_there = next != by_key.end() && AreEqual(old[*next].key, key);
     Entry* const at = is_there ? &old[*next] : nullptr;
-    if (is_there && at->has_block()) effect.replaced.push_back(at->block());
+    if (is_there && at->has_block()) scratch.replaced.push_back(at->block());
     // Equal keys keep their order: the last one decides what is stored, and each has its own result.
     const size_t begin = position;
     do {
@@ -210,8 +83,8 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
   return has_changed;
 }
 
-bool GroupWriter::Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                            Effect& effect) const {
+bool LeafRewriter::Overwrite(LockedLeaf& locked, const WriteBatch& batch, size_t first,
+                             size_t end) const {
   LeafEditor& editor = *locked.editor;
   if (batch.mode() != WriteMode::kPut || editor.changed() != 0) return false;
   for (size_t position = first; position < end; ++position) {
@@ -223,12 +96,11 @@ bool GroupWriter::Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first,
     }
   }
   editor.SealOverwritten();
-  effect.tally.updated += end - first;
   return true;
 }
 
 // 1 RT.
-Task<Status> GroupWriter::CommitWhole(LockedLeaf& locked, LocalAddress bytes, Image image) const {
+Task<Status> LeafRewriter::CommitWhole(LockedLeaf& locked, LocalAddress bytes, Image image) const {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   InlineBatch<2> batch(locked.leaf().server());
   batch.Add(Verb::Write(locked.leaf().offset(), node_bytes, bytes));
@@ -245,7 +117,7 @@ Task<Status> GroupWriter::CommitWhole(LockedLeaf& locked, LocalAddress bytes, Im
   co_return Ok();
 }
 
-void GroupWriter::CollectInUnitOrder(Scratch& scratch) {
+void LeafRewriter::CollectInUnitOrder(Scratch& scratch) {
   scratch.merged.clear();
   for (size_t i = 0; i < scratch.old.size(); ++i) {
     if (scratch.is_gone[i] == 0) scratch.merged.push_back(scratch.old[i]);
@@ -253,7 +125,7 @@ void GroupWriter::CollectInUnitOrder(Scratch& scratch) {
   scratch.merged.insert(scratch.merged.end(), scratch.fresh.begin(), scratch.fresh.end());
 }
 
-void GroupWriter::CollectByKey(Scratch& scratch) {
+void LeafRewriter::CollectByKey(Scratch& scratch) {
   scratch.merged.resize(scratch.old.size() + scratch.fresh.size());
   auto merged = scratch.merged.begin();
   auto fresh = scratch.fresh.begin();
@@ -270,13 +142,16 @@ void GroupWriter::CollectByKey(Scratch& scratch) {
   scratch.merged.erase(merged, scratch.merged.end());
 }
 
-Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,
-                                  size_t end, Effect& effect) {
+Task<Status> LeafRewriter::Rewrite(Op& op, LeafJob& job, WriteBatch& batch, size_t first,
+                                   size_t end, WriteTally& tally) {
+  LockedLeaf& locked = job.locked;
+  assert(locked.lock.is_held() && locked.trailer);
   if (!locked.trailer->low().Matches(locked.path.low)) {
     co_return co_await LeafLocker::ReleaseAfter(
         locked, CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
   }
-  if (Overwrite(locked, batch, first, end, effect)) {
+  if (Overwrite(locked, batch, first, end)) {
+    tally.updated += end - first;
     // Here the whole leaf is known, whatever the hint said: only one that has cost a READ is corrected.
     if (locked.path.has_parent() && locked.editor->was_misled())
       leaves_.LearnHint(locked, locked.path.low);
@@ -287,10 +162,16 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
   }
   const Status known = co_await leaves_.ReadLongKeys(op, locked);
   if (!known) co_return co_await LeafLocker::ReleaseAfter(locked, known.error());
-  const auto lease = idle_.Take(context_.geometry());
-  Scratch& scratch = *lease;
-  const bool has_changed = Merge(locked, batch, first, end, scratch, effect);
-  if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(locked);
+  const auto scratch = idle_.Take(context_.geometry());
+  const bool has_changed = Merge(locked, batch, first, end, *scratch, tally);
+  if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(job);
+  BOOST_OUTCOME_CO_TRYV(co_await WriteMerged(op, locked, batch, *scratch, tally.deleted != 0));
+  for (const BlockRef& block : scratch->replaced) context_.memory.FreeBlock(op, block);
+  co_return Ok();
+}
+
+Task<Status> LeafRewriter::WriteMerged(Op& op, LockedLeaf& locked, const WriteBatch& batch,
+                                       Scratch& scratch, bool are_fewer) {
   CollectInUnitOrder(scratch);
   LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
                       locked.trailer->sibling(), scratch.merged};
@@ -299,7 +180,7 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
       scratch.fresh.empty() ? LeafPacker::Own::kAsNeeded : LeafPacker::Own::kForRoom;
   if (scratch.packer.PlaceAll(content, own)) {
     BOOST_OUTCOME_CO_TRYV(co_await RewriteInPlace(locked, content, scratch.packer));
-    if (effect.tally.deleted != 0) NoteIfSparse(locked, content, scratch.packer);
+    if (are_fewer) NoteIfSparse(locked, content, scratch.packer);
     co_return Ok();
   }
   CollectByKey(scratch);
@@ -315,8 +196,8 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
   co_return co_await splitter_.Split(op, locked, scratch.packer, parts, content.sibling, cut.fill);
 }
 
-GroupWriter::Cut GroupWriter::CutOf(const LockedLeaf& locked, const WriteBatch& batch,
-                                    const Scratch& scratch) {
+LeafRewriter::Cut LeafRewriter::CutOf(const LockedLeaf& locked, const WriteBatch& batch,
+                                      const Scratch& scratch) {
   using Rest = LeafSplitter::Rest;
   if (batch.fill() != 0) return {0, {batch.fill(), Rest::kToLast}};
   constexpr Cut kUsual{0, {LeafSplitter::kUsualFill, Rest::kToAll}};
@@ -340,7 +221,7 @@ GroupWriter::Cut GroupWriter::CutOf(const LockedLeaf& locked, const WriteBatch& 
   // Many leaves are full then, and a last one more does not matter.
   const bool are_many = scratch.fresh.size() >= kManyLeaves * above;
   if (first == 0) return {0, {1, are_many ? Rest::kToLast : Rest::kToFirst}};
-  if (scratch.fresh.size() <= kFew) return kUsual;
+  if (scratch.fresh.size() <= LeafJob::kFew) return kUsual;
   const KeyView low = locked.path.low;
   const auto part_at = [&](size_t at, Rest rest) -> Cut {
     const bool is_short = IsShortFence(low, Separator(entries[at - 1].key, entries[at].key));
@@ -352,17 +233,17 @@ GroupWriter::Cut GroupWriter::CutOf(const LockedLeaf& locked, const WriteBatch& 
   return ascend ? part_at(end, Rest::kToLast) : part_at(first, Rest::kToFirst);
 }
 
-void GroupWriter::NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
-                               const LeafPacker& packer) const {
+void LeafRewriter::NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
+                                const LeafPacker& packer) const {
   const size_t prefix_bytes = content.bounds().prefix.size();
   const size_t bytes = LeafPacker::BytesOf(content.entries, prefix_bytes);
   if (bytes * kSparseFraction > packer.Capacity(0)) return;
-  context_.note_sparse(locked.path.low);
+  context_.events.OnSparseLeaf(locked.path.low);
 }
 
 // 1 RT.
-Task<Status> GroupWriter::RewriteInPlace(LockedLeaf& locked, const LeafContent& content,
-                                         LeafPacker& packer) {
+Task<Status> LeafRewriter::RewriteInPlace(LockedLeaf& locked, const LeafContent& content,
+                                          LeafPacker& packer) {
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
   Result<BufferLease> lease = context_.links.Buffer(geometry.node_bytes());

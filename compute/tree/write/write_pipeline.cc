@@ -1,0 +1,359 @@
+// Per key and leaf: no allocation, no coroutine, no virtual call but the watcher's: one for a leaf.
+#include "compute/tree/write/write_pipeline.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/fabric/workers.h"
+#include "compute/rules/rules.h"
+#include "compute/session/server_batches.h"
+#include "compute/tree/write/critical_path.h"
+
+namespace gossamer {
+
+// The jobs of a chunk that are on one memory server.
+struct WritePipeline::Lane {
+  ServerId server{0};
+  Op op;
+  std::array<Job*, kChunk> jobs{};
+  size_t count = 0;  // of the jobs
+  ServerBatches tries;
+  ServerBatches commits;
+  WriteTally total;
+
+  std::span<Job* const> taken() const { return std::span(jobs).first(count); }
+  void Begin(ServerId of, const Op& new_op) {
+    server = of;
+    op = new_op;
+    count = 0;
+    tries.Clear();
+    commits.Clear();
+    total = {};
+  }
+};
+
+struct WritePipeline::Chunk {
+  std::array<KeyView, kChunk> keys;
+  std::array<NodeCache::LeafSpot, kChunk> spots;
+  std::array<Job, kChunk> jobs;
+  size_t count = 0;                      // of the jobs
+  size_t first = 0;                      // the position of the first write
+  std::array<LeafWrite, kChunk> writes;  // of the jobs
+  BufferLease buffer;
+  std::vector<std::unique_ptr<Lane>> lanes;  // made once and used again
+  size_t lane_count = 0;                     // in use
+  Op op;                                     // as each lane begins
+  CriticalPath critical_path;                // of the lanes
+
+  std::span<const std::unique_ptr<Lane>> used_lanes() const {
+    return std::span(lanes).first(lane_count);
+  }
+  Lane& LaneOf(ServerId server) {
+    const auto is_its_own = [server](const auto& lane) { return lane->server == server; };
+    const auto found = std::ranges::find_if(used_lanes(), is_its_own);
+    if (found != used_lanes().end()) return **found;
+    if (lane_count == lanes.size()) lanes.push_back(std::make_unique<Lane>());
+    Lane& lane = *lanes[lane_count++];
+    lane.Begin(server, op);
+    return lane;
+  }
+  // The positions of a job's writes.
+  WriteBatch::Range RangeOf(const LeafJob& job) const {
+    const size_t from = first + static_cast<size_t>(job.writes.data() - writes.data());
+    return {from, from + job.writes.size()};
+  }
+};
+
+WritePipeline::WritePipeline(TreeContext& context, const LeafLocker& leaves,
+                             const LeafCommitter& committer, LeafWriter& writer)
+    : context_(context), leaves_(leaves), committer_(committer), writer_(writer) {}
+
+WritePipeline::~WritePipeline() = default;
+
+namespace {
+
+class Collector final : public WritePipeline::Watcher {
+ public:
+  explicit Collector(std::vector<WriteBatch::Range>& rest) : rest_(rest) {}
+
+  void Done(WriteBatch::Range) override {}
+  // Ranges that touch become one, which may be written as one group.
+  void NotPlain(WriteBatch::Range writes) override {
+    if (!rest_.empty() && rest_.back().end == writes.first) {
+      rest_.back().end = writes.end;
+    } else {
+      rest_.push_back(writes);
+    }
+  }
+
+ private:
+  std::vector<WriteBatch::Range>& rest_;
+};
+
+}  // namespace
+
+Task<void> WritePipeline::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
+  rest.clear();
+  rest.reserve(batch.size());
+  Collector collector(rest);
+  co_await Write(batch, collector);
+}
+
+Task<void> WritePipeline::Write(WriteBatch& batch, Watcher& watcher) {
+  const bool may_be_plain = batch.size() > 1 && batch.keeps_results();
+  if (!may_be_plain) {
+    if (batch.size() != 0) watcher.NotPlain({0, batch.size()});
+    co_return;
+  }
+  Call call{batch, watcher};
+  if (batch.size() <= kChunk) co_return co_await Work(call);
+  Workers workers(context_.links.scheduler());
+  while (call.next < batch.size() && workers.running() < kWindow) workers.Start(Work(call));
+  co_await workers.Wait();
+}
+
+Task<void> WritePipeline::Work(Call& call) {
+  const auto chunk = idle_.Take();
+  Workers others(context_.links.scheduler());
+  while (call.next < call.batch.size()) {
+    Take(call, *chunk);
+    for (size_t i = 1; i < chunk->lane_count; ++i) {
+      others.Start(WriteLane(call, *chunk, *chunk->lanes[i]));
+    }
+    if (chunk->lane_count != 0) co_await WriteLane(call, *chunk, *chunk->lanes.front());
+    if (others.running() != 0) co_await others.Wait();
+    chunk->buffer = {};
+  }
+}
+
+// 2 RT.
+Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
+  Op& op = lane.op;
+  // In two rounds: a turn's atomic exchange would wait for what the try before it stored.
+  for (Job* job : lane.taken()) {
+    if (!(*job)->locked.lock.TryTakeTurn()) GiveUp(call, chunk, *job);
+  }
+  for (Job* job : lane.taken()) {
+    if (*job) leaves_.AddTry(**job, lane.tries.For(lane.server, LeafLocker::kMaxTryVerbs));
+  }
+  if (!lane.tries.used().empty()) {
+    co_await context_.links.ExecuteAll(op, lane.tries.used());
+  }
+  const uint64_t tried_at = op.posted_at;
+  for (Job* job : lane.taken()) {
+    if (*job) Edit(call, chunk, *job);
+  }
+  // From here to the post nothing is awaited (rule L4).
+  for (Job* job : lane.taken()) {
+    if (*job && (*job)->is_held()) AddCommit(lane, **job);
+  }
+  if (!lane.commits.used().empty()) {
+    co_await context_.links.ExecuteAll(op, lane.commits.used());
+  }
+  const uint64_t committed_at = op.posted_at;
+  for (Job* job : lane.taken()) {
+    if (!*job || !(*job)->is_held()) continue;
+    const RemoteLock& lock = (*job)->locked.lock;
+    const Batch& batch = *(*job)->batch;
+    if (lock.HasWritten(batch)) {
+      Conclude(call, chunk, lane, *job, Ok());
+    } else if (const std::optional<Status> result = lock.ResultOf(batch)) {
+      Conclude(call, chunk, lane, *job, *result);
+    }
+  }
+  // Only now, because the others' locks are released or handed over.
+  for (Job* job : lane.taken()) {
+    if (!*job) continue;
+    // Each was posted on the queue pair of that time: not on one by which another job has replaced it.
+    op.posted_at = (*job)->state == LeafJob::State::kTried ? tried_at : committed_at;
+    co_await Settle(call, chunk, lane, *job);
+  }
+  Count(call, chunk, lane);
+}
+
+void WritePipeline::Count(const Call& call, Chunk& chunk, const Lane& lane) {
+  Op op = lane.op;
+  op.wire.round_trips = CriticalPath::Sequence(chunk.critical_path).Extend(op.wire.round_trips);
+  writer_.Count(op, call.batch.mode(), lane.total, true);
+}
+
+bool WritePipeline::HasManyLeaves(const Chunk& chunk, size_t count) const {
+  assert(count != 0 && chunk.keys[0] <= chunk.keys[count - 1]);
+  // Whether the keys from `first` to `last` are cached as those of one leaf.
+  const auto are_together = [&](size_t first, size_t last) {
+    HighFence end;
+    const std::optional<NodeCache::Step> step =
+        context_.cache.Find(SearchGoal::Covering(chunk.keys[first]), 0, &end);
+    return step && step->level == 0 && end.Admits(chunk.keys[last]);
+  };
+  const size_t middle = count / 2;
+  return !are_together(0, middle) && !are_together(middle, count - 1);
+}
+
+void WritePipeline::Take(Call& call, Chunk& chunk) {
+  WriteBatch& batch = call.batch;
+  const size_t first = call.next;
+  const size_t limit = std::min(first + kChunk, batch.size());
+  const size_t count = limit - first;
+  chunk.count = 0;
+  chunk.first = first;
+  chunk.lane_count = 0;
+  chunk.critical_path = {};
+  for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
+  Result<BufferLease> buffer =
+      context_.links.Buffer(count * LockedBuffers::Bytes(context_.geometry().node_bytes()));
+  if (!buffer || (count > kAtOnce && !HasManyLeaves(chunk, count))) {
+    call.next = batch.EndOfKey(limit - 1);
+    return call.watcher.NotPlain({first, call.next});
+  }
+  chunk.buffer = std::move(buffer.value());
+  chunk.op = context_.links.Begin();
+  context_.cache.FindLeaves(std::span(chunk.keys).first(count),
+                            std::span(chunk.spots).first(count));
+  size_t position = first;
+  while (position < limit) {
+    size_t end = position + 1;
+    const NodeCache::LeafSpot& spot = chunk.spots[position - first];
+    // Another thread may have changed the cache between two lookups of one key.
+    while (end < limit && (chunk.spots[end - first].leaf == spot.leaf ||
+                           AreEqual(chunk.keys[end - 1 - first], chunk.keys[end - first]))) {
+      ++end;
+    }
+    if (end == limit && limit < batch.size()) {
+      // The next chunk begins with this leaf, of which it may find more writes.
+      if (position != first) break;
+      end = batch.EndOfKey(limit - 1);
+    }
+    if (!TakeJob(call, chunk, {position, end}, spot)) call.watcher.NotPlain({position, end});
+    position = end;
+  }
+  call.next = position;
+}
+
+bool WritePipeline::IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const {
+  for (size_t position = writes.first; position < writes.end; ++position) {
+    if (!batch.IsInline(position, context_.store.inline_limits)) return false;
+  }
+  return writes.end - writes.first <= LeafJob::kFew;
+}
+
+bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range writes,
+                            const NodeCache::LeafSpot& spot) {
+  if (spot.leaf.is_null() || !IsPlain(call.batch, writes)) return false;
+  const std::span<LeafWrite> own =
+      std::span(chunk.writes).subspan(writes.first - chunk.first, writes.end - writes.first);
+  for (size_t i = 0; i < own.size(); ++i) {
+    writer_.MakeWrite(call.batch, writes.first + i, own[i]);
+    // An insert into a full leaf splits it.
+    if (own[i].is_new && LeafHint(spot.hint).IsFull(own[i].unit)) return false;
+  }
+  Lane& lane = chunk.LaneOf(spot.leaf.server());
+  Job& job = chunk.jobs[chunk.count];
+  job.emplace(context_.locks, lane.op, own);
+  LockedLeaf& locked = job->locked;
+  locked.path.node = spot.leaf;
+  locked.path.hint = spot.hint;
+  locked.key_inside = own.front().entry.key;
+  if (!leaves_.Aim(*job)) {
+    job.reset();
+    return false;
+  }
+  const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
+  locked.UseBuffer(chunk.buffer.address(chunk.count * bytes));
+  lane.jobs[lane.count++] = &job;
+  ++chunk.count;
+  context_.cache.CountHits(own.size());
+  return true;
+}
+
+void WritePipeline::GiveUp(Call& call, const Chunk& chunk, Job& job) {
+  const WriteBatch::Range writes = chunk.RangeOf(*job);
+  job.reset();
+  call.watcher.NotPlain(writes);
+}
+
+void WritePipeline::Edit(Call& call, const Chunk& chunk, Job& job) const {
+  const bool is_read = leaves_.AcceptTry(*job);
+  if (job->state == LeafJob::State::kRefused) return GiveUp(call, chunk, job);
+  if (!is_read) return;
+  const size_t applied = LeafWriter::Apply(*job);
+  const std::span<const LeafWrite> writes = job->writes;
+  for (size_t i = 0; i < applied; ++i) {
+    call.batch.NoteApplied(chunk.RangeOf(*job).first + i, writes[i].status);
+  }
+  const auto needs_block = [](const LeafWrite& write) {
+    return write.modification != nullptr &&
+           write.modification->state() == Modification::State::kNoted;
+  };
+  const bool is_plain = applied == writes.size() && std::ranges::none_of(writes, needs_block);
+  if (is_plain) job->state = LeafJob::State::kEdited;
+  if (job->locked.editor->MayCorrectHint()) leaves_.LearnHint(job->locked, job->locked.within());
+}
+
+// Together with the post that follows, one step: rules L4 and U4 hold for it.
+void WritePipeline::AddCommit(Lane& lane, LeafJob& job) const {
+  RemoteLock& lock = job.locked.lock;
+  if (!lock.IsInEpoch()) {
+    job.state = LeafJob::State::kLate;
+  } else if (job.state == LeafJob::State::kHeld) {
+    job.batch = &lane.commits.For(lane.server, 1);
+    lock.AddEnd(*job.batch, job.batch->verbs().size(), RemoteLock::After::kRelease);
+  } else {
+    committer_.Prepare(job);
+    const auto writes = static_cast<size_t>(std::popcount(job.locked.editor->changed()));
+    committer_.AddCommit(job, lane.commits.For(lane.server, writes + 1));
+  }
+}
+
+void WritePipeline::Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& job,
+                             const Status& result) {
+  if (job->state != LeafJob::State::kEdited) return GiveUp(call, chunk, job);
+  WriteBatch& batch = call.batch;
+  const WriteBatch::Range range = chunk.RangeOf(*job);
+  const std::span<const LeafWrite> writes = job->writes;
+  const Status status = committer_.Conclude(*job, result);
+  if (status) {
+    WriteTally tally;
+    for (const LeafWrite& write : writes) tally.Add(write);
+    writer_.Conclude(lane.op, batch.mode(), writes, tally);
+    lane.total += tally;
+    call.watcher.Done(range);
+  } else if (job->ending.has_changes && status.error().code == Code::kMaybeApplied) {
+    for (size_t position = range.first; position < range.end; ++position) {
+      // A delete of an absent key, say.
+      if (writes[position - range.first].HasChangedNothing()) {
+        call.watcher.NotPlain({position, position + 1});
+      } else {
+        batch.SetResult(position, status);
+        call.watcher.Done({position, position + 1});
+      }
+    }
+  } else {
+    call.watcher.NotPlain(range);
+  }
+  job.reset();
+}
+
+Task<void> WritePipeline::Settle(Call& call, const Chunk& chunk, Lane& lane, Job& job) {
+  RemoteLock& lock = job->locked.lock;
+  if (job->is_held()) {
+    const Status result = co_await lock.FinishCommit(*job->batch, {});
+    co_return Conclude(call, chunk, lane, job, result);
+  }
+  if (job->state == LeafJob::State::kTried) {
+    const Status found = co_await lock.FinishTaking(job->taking, *job->batch);
+    static_cast<void>(found);  // The writes begin anew, and find out whether the server is lost.
+  }
+  if (lock.is_held()) {
+    const Status released = co_await lock.Release();
+    static_cast<void>(released);  // Nothing was written.
+  }
+  GiveUp(call, chunk, job);
+}
+
+}  // namespace gossamer
