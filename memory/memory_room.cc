@@ -39,9 +39,9 @@ class Rooms {
     const std::string rest = wanted > smallest_.bytes
                                  ? ""
                                  : ", with " + HumanBytes(extra) + " for the rest of the process,";
-    return MakeError(Code::kExhausted, HumanBytes(wanted) + " of memory" + rest +
-                                           " are more than the " + HumanBytes(smallest_.bytes) +
-                                           " " + smallest_.of_whom + "; " + smallest_.remedy);
+    return MakeError(Code::kNoResources, HumanBytes(wanted) + " of memory" + rest +
+                                             " are more than the " + HumanBytes(smallest_.bytes) +
+                                             " " + smallest_.of_whom + "; " + smallest_.remedy);
   }
 
  private:

@@ -3,7 +3,7 @@
 // (vm.overcommit_memory=2), and process limits (ulimit). The size of /dev/shm does not matter:
 // shared memory here is not in a file system.
 //
-// Errors: Exhausted. The message says what is too small, by how much, and what to do. A limit that
+// Errors: NoResources. The message says what is too small, by how much, and what to do. A limit that
 // cannot be read is no limit. `root` prefixes /proc and /sys: for tests.
 #pragma once
 

@@ -50,7 +50,7 @@ class MemoryRoom : public ::testing::Test {
   std::string Refusal(const MemoryWish& wish) const {
     const Status status = CheckRoom(wish, root());
     if (status) return {};
-    EXPECT_EQ(status.error().code, Code::kExhausted);
+    EXPECT_EQ(status.error().code, Code::kNoResources);
     return status.error().message;
   }
   std::string RefusalOfWhatIsLeft(const MemoryWish& wish) const {

@@ -342,7 +342,7 @@ TEST(MemoryServer, SaysHowMuchMemoryThereIs) {
   options.memory_bytes = uint64_t{7} << 40;
   const auto server = MemoryServer::Start(options, nullptr);
   ASSERT_FALSE(server);
-  EXPECT_EQ(server.error().code, Code::kExhausted);
+  EXPECT_EQ(server.error().code, Code::kNoResources);
   EXPECT_THAT(server.error().message, HasSubstr("that this machine has available"));
 }
 

@@ -123,10 +123,10 @@ class Toucher {
     const std::string why = error == EFAULT
                                 ? "this machine or a control group has no page left of the kind"
                                 : std::generic_category().message(error);
-    return MakeError(Code::kExhausted, "after " + HumanBytes(done_) + " of " +
-                                           HumanBytes(memory_.size()) +
-                                           " of memory the kernel gives no more: " + why +
-                                           "; give less, or free some");
+    return MakeError(Code::kNoResources, "after " + HumanBytes(done_) + " of " +
+                                             HumanBytes(memory_.size()) +
+                                             " of memory the kernel gives no more: " + why +
+                                             "; give less, or free some");
   }
 
   void Fail(const Error& error) {

@@ -30,7 +30,7 @@ struct TouchOptions {
   std::function<void(uint64_t done)> progress = {};
 };
 
-// Errors: those of `may_go_on`; Exhausted if the kernel refuses pages.
+// Errors: those of `may_go_on`; NoResources if the kernel refuses pages.
 Status TouchMemory(std::span<std::byte> memory, const TouchOptions& options);
 
 }  // namespace gossamer

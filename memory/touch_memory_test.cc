@@ -57,7 +57,7 @@ TEST(TouchMemory, EndsWhereItMayNotGoOn) {
   TouchOptions options{.slice_bytes = kMiB, .threads = 2};
   options.may_go_on = [](uint64_t left) -> Status {
     if (left > 8 * kMiB) return Ok();
-    return MakeError(Code::kExhausted, "short by now");
+    return MakeError(Code::kNoResources, "short by now");
   };
   const Status touched = TouchMemory({mapping.data(), kBytes}, options);
   ASSERT_FALSE(touched);
@@ -73,7 +73,7 @@ TEST(TouchMemory, PagesThatCannotBeHadAreASentence) {
   const Status touched =
       TouchMemory({static_cast<std::byte*>(data), 8 * kMiB}, {.slice_bytes = kMiB, .threads = 1});
   ASSERT_FALSE(touched);
-  EXPECT_EQ(touched.error().code, Code::kExhausted);
+  EXPECT_EQ(touched.error().code, Code::kNoResources);
   EXPECT_THAT(
       touched.error().message,
       ::testing::HasSubstr("after 4.00 MiB of 8.00 MiB of memory the kernel gives no more"));

@@ -50,7 +50,7 @@ Status BufferPool::AddSlab() {
   }
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kSlabBytes, kSlabBytes));
   if (data == nullptr)
-    return MakeError(Code::kExhausted, "no local memory for another buffer slab");
+    return MakeError(Code::kNoResources, "no local memory for another buffer slab");
   Result<uint32_t> key = registrar_.RegisterSlab(data, kSlabBytes);
   if (!key) {
     std::free(data);

@@ -30,7 +30,7 @@ struct LocalAddress {
 class SlabRegistrar {
  public:
   virtual ~SlabRegistrar() = default;
-  // Returns: the local key of the slab. Errors: Exhausted when the device or the memlock limit refuses.
+  // Returns: the local key of the slab. Errors: NoResources when the device or the memlock limit refuses.
   virtual Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) = 0;
   virtual void UnregisterSlab(uint32_t key) = 0;
 };
@@ -79,7 +79,7 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
 
-  // A lease of at least `bytes` (at most kMaxBytes). Errors: Exhausted when no more memory can be registered.
+  // A lease of at least `bytes` (at most kMaxBytes). Errors: NoResources when no more memory can be registered.
   Result<BufferLease> Allocate(size_t bytes);
 
  private:

@@ -18,7 +18,7 @@ class CountingRegistrar final : public SlabRegistrar {
   explicit CountingRegistrar(size_t limit = 1000) : limit_(limit) {}
 
   Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) override {
-    if (slabs.size() == limit_) return MakeError(Code::kExhausted, "limit");
+    if (slabs.size() == limit_) return MakeError(Code::kNoResources, "limit");
     const auto key = static_cast<uint32_t>(++registrations);
     slabs[key] = {data, bytes};
     return key;
@@ -102,7 +102,7 @@ TEST(BufferPool, TheRestOfASlabIsNotLost) {
   EXPECT_EQ(registrar.registrations, 2U);
   const Result<BufferLease> none = pool.Allocate(64);
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, Code::kExhausted);
+  EXPECT_EQ(none.error().code, Code::kNoResources);
 }
 
 TEST(BufferPool, TooLargeIsInvalid) {

@@ -73,6 +73,8 @@ class Batch {
   // For fabrics: the completion to count down, and a link for the fabric's own queues.
   Completion* completion = nullptr;
   Batch* next = nullptr;
+  // For callers: when it was posted, by a count of theirs.
+  uint64_t posted_at = 0;
 
  protected:
   Batch(ServerId server, Verb* verbs, uint32_t capacity)

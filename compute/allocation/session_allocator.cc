@@ -12,12 +12,13 @@ namespace {
 // Memory servers that refused are asked again after 500 ms.
 constexpr std::chrono::milliseconds kRetryInterval{100};
 
-void NotePassedOver(Op& op, std::optional<ServerId> lost, bool has_memory) {
-  if (!lost) return;
+void NotePassedOver(Op& op, const Loss& lost, bool has_memory) {
   op.lacks_memory = !has_memory;
-  if (!has_memory) return op.NoteLoss(*lost);
-  op.passed_over = lost;
-  op.passed_over_at = op.posted_at;
+  if (has_memory) {
+    op.passed_over = lost;
+  } else {
+    op.NoteLoss(lost);
+  }
 }
 
 }  // namespace
@@ -27,10 +28,13 @@ template <typename Pointer, typename Allocate>
 Task<Result<Allocated<Pointer>>> SessionAllocator::AllocateInReach(Op& op, Allocate allocate) {
   std::bitset<Servers::kMaxServers> out_of_reach;
   for (;;) {
-    links_.StartPosting(op);
+    Loss loss = links_.LossOfPresent(ServerId{0});
     std::optional<ServerId> lost;
     Result<Allocated<Pointer>> allocated = co_await allocate(lost);
-    NotePassedOver(op, lost, allocated.has_value());
+    if (lost) {
+      loss.server = *lost;
+      NotePassedOver(op, loss, allocated.has_value());
+    }
     if (!allocated) co_return allocated.error();
     const ServerId server = allocated.value().pointer().server();
     const Error* why = links_.WhyDown(server);
@@ -113,14 +117,13 @@ Status SessionAllocator::CheckLinks(Op& op, const LinkedMemory& memory, ServerId
 }
 
 void SessionAllocator::TendPassedOver(Op& op) {
-  const std::optional<ServerId> server = std::exchange(op.passed_over, std::nullopt);
-  if (server) links_.scheduler().Spawn(ReplacePassedOver(*server, op.passed_over_at));
+  const std::optional<Loss> loss = std::exchange(op.passed_over, std::nullopt);
+  if (loss) links_.scheduler().Spawn(ReplacePassedOver(*loss));
 }
 
-Task<void> SessionAllocator::ReplacePassedOver(ServerId server, uint64_t lost_at) {
+Task<void> SessionAllocator::ReplacePassedOver(Loss loss) {
   Op op;
-  op.posted_at = lost_at;
-  const Status replaced = co_await links_.Replace(op, server);
+  const Status replaced = co_await links_.Replace(op, loss);
   static_cast<void>(replaced);  // a failure leaves the server out for longer
 }
 

@@ -44,7 +44,7 @@ class SessionAllocator {
  private:
   template <typename Pointer, typename Allocate>
   Task<Result<Allocated<Pointer>>> AllocateInReach(Op& op, Allocate allocate);
-  Task<void> ReplacePassedOver(ServerId server, uint64_t lost_at);
+  Task<void> ReplacePassedOver(Loss loss);
   Task<bool> HasOthers();
   void StartGivingBack();
   Task<void> GiveBackReturns();

@@ -482,8 +482,9 @@ TEST_F(CommandTest, DeleteTakesAKeyOrARange) {
 }
 
 TEST_F(CommandTest, LibraryErrorsAreSentences) {
-  for (const Code code : {Code::kExhausted, Code::kContended, Code::kNodeUnreachable, Code::kFenced,
-                          Code::kCorruption, Code::kMaybeApplied, Code::kUnsupported}) {
+  for (const Code code :
+       {Code::kExhausted, Code::kContended, Code::kNodeUnreachable, Code::kFenced,
+        Code::kCorruption, Code::kMaybeApplied, Code::kUnsupported, Code::kNoResources}) {
     state().fail_with = MakeError(code);
     EXPECT_EQ(Run({"put", "k", "v"}), 1);
     EXPECT_THAT(err_, StartsWith("gossamer: "));

@@ -65,6 +65,10 @@ struct LeafWrite {
     unit = geometry.GroupOf(hash);
     entry.key = key;
   }
+  // Whether it was applied, and has only noted what the leaf stores: it has to read or to write a block.
+  bool is_noted() const {
+    return modification != nullptr && modification->state() == Modification::State::kNoted;
+  }
   // Whether it was applied to an image, and changes nothing there.
   bool HasChangedNothing() const {
     return !status || (modification != nullptr && !modification->is_applied());

@@ -77,13 +77,13 @@ Task<Result<uint64_t>> RemoteLock::ReadWord(LocalAddress word_at) {
     batch.Add(Verb::FetchAdd(Space::kLockTable, place_.slot, 0, word_at));
     co_await links.Execute(*op_, batch);
     if (batch.status() == VerbStatus::kSuccess) co_return batch.verbs()[0].old_value();
-    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, server()));
+    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, Links::LossOf(batch)));
   }
 }
 
-Task<Result<uint64_t>> RemoteLock::FindWord(HeldLock held, LocalAddress word_at) {
+Task<Result<uint64_t>> RemoteLock::FindWord(HeldLock held, LocalAddress word_at, Loss loss) {
   Links& links = locks_->links;
-  Status reached = co_await links.Replace(*op_, server());
+  Status reached = co_await links.Replace(*op_, loss);
   Result<uint64_t> found = uint64_t{0};
   if (reached) {
     found = co_await ReadWord(word_at);
@@ -95,8 +95,8 @@ Task<Result<uint64_t>> RemoteLock::FindWord(HeldLock held, LocalAddress word_at)
   co_return reached.error();
 }
 
-Task<Status> RemoteLock::FindOutTaken(LockWord word) {
-  const Result<uint64_t> found = co_await FindWord({word, 0}, taken_word_);
+Task<Status> RemoteLock::FindOutTaken(LockWord word, Loss loss) {
+  const Result<uint64_t> found = co_await FindWord({word, 0}, taken_word_, loss);
   if (!found) co_return found.error();
   if (found.value() == word.word() && word.lease() == locks_->links.LeaseWith(server())) {
     held_ = {word, 0};
@@ -108,8 +108,8 @@ Task<Status> RemoteLock::FindOutTaken(LockWord word) {
 Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersion> changed) {
   InlineBatch<kMaxWrites + 1> again(server());
   for (const Verb& verb : pending_.VerbsOf(batch)) again.Add(verb);
-  for (;;) {
-    const Result<Outcome> outcome = co_await FindOutApplied(changed);
+  for (Loss loss = Links::LossOf(batch);; loss = Links::LossOf(again)) {
+    const Result<Outcome> outcome = co_await FindOutApplied(changed, loss);
     if (!outcome) co_return outcome.error();
     if (outcome.value() == Outcome::kApplied) co_return Ok();
     Status may_post = co_await EnterEpoch();
@@ -133,7 +133,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
 }
 
 Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
-    const std::optional<NewVersion>& changed) {
+    const std::optional<NewVersion>& changed, Loss loss) {
   const HeldLock held = pending_.held;
   const bool is_released = pending_.after == After::kRelease;
   const auto unknown = [&](const std::string& why) {
@@ -144,7 +144,7 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
         fmt::format("memory server {} was lost during the write: read to find out ({})",
                     ToInteger(server()), why));
   };
-  const Result<uint64_t> found = co_await FindWord(held, released_word_);
+  const Result<uint64_t> found = co_await FindWord(held, released_word_, loss);
   if (!found) co_return unknown(found.error().ToString());
   // With another lease, the lock may have been taken from us before the batch or behind it.
   const Status same = co_await EnterEpoch(held);
@@ -190,9 +190,9 @@ Task<Result<NodeVersion>> RemoteLock::ReadVersion(const NewVersion& changed) {
   co_return CorruptNode(node, "a node that fails its checks under its lock");
 }
 
-Task<Status> RemoteLock::SettleRelease(HeldLock held) {
+Task<Status> RemoteLock::SettleRelease(HeldLock held, Loss loss) {
   for (;;) {
-    const Result<uint64_t> found = co_await FindWord(held, released_word_);
+    const Result<uint64_t> found = co_await FindWord(held, released_word_, loss);
     if (!found) co_return found.error();
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(held));
     if (found.value() != held.word.word()) co_return Ok();
@@ -202,6 +202,7 @@ Task<Status> RemoteLock::SettleRelease(HeldLock held) {
     if (batch.status() == VerbStatus::kSuccess) {
       co_return CheckReleased(batch.verbs()[0].old_value(), held);
     }
+    loss = Links::LossOf(batch);
   }
 }
 

@@ -86,8 +86,7 @@ Task<Status> RemoteLock::AdoptHandedOver() {
   if (!held_ || held_.word.lease() == links.LeaseWith(server())) co_return Ok();
   if (!IsOlder(held_.word.lease(), links.LeaseWith(server()))) {
     // This session's queue pair is one of an earlier lease, which it has not noticed.
-    links.StartPosting(*op_);
-    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, server()));
+    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, links.LossOfPresent(server())));
     if (held_.word.lease() == links.LeaseWith(server())) co_return Ok();
   }
   const HeldLock void_now = std::exchange(held_, {});
@@ -124,7 +123,7 @@ bool RemoteLock::LearnTaken(const Taking& taking, const Batch& batch) {
 
 Task<Status> RemoteLock::FinishTaking(const Taking& taking, const Batch& batch) {
   if (LearnTaken(taking, batch)) co_return Ok();
-  co_return co_await FindOutTaken(taking.word);
+  co_return co_await FindOutTaken(taking.word, Links::LossOf(batch));
 }
 
 Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, Batch* alongside) {
@@ -164,17 +163,13 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
       // The caller's WRITE failed: do not go on, and do not leave the lock behind.
       const Error error = Links::Unreachable(*op_, *alongside);
-      const uint64_t posted_at = op_->posted_at;
       if (is_unknown) {
-        BOOST_OUTCOME_CO_TRYV(co_await FindOutTaken(taking.word));
+        BOOST_OUTCOME_CO_TRYV(co_await FindOutTaken(taking.word, Links::LossOf(batch)));
       }
       if (held_) {
         BOOST_OUTCOME_CO_TRYV(co_await Release());
       }
-      if (!op_->is_of_the_past) {
-        op_->lost = alongside->server();
-        op_->lost_at = posted_at;
-      }
+      op_->NoteLoss(Links::LossOf(*alongside));
       op_->needs_other_memory = true;
       co_return error;
     }
@@ -182,7 +177,8 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     if (batch.status() == VerbStatus::kSuccess) {
       co_return is_held() ? Attempt::kTaken : Attempt::kRefused;
     }
-    BOOST_OUTCOME_CO_TRYV(co_await RecoverTry(is_unknown ? &taking.word : nullptr));
+    BOOST_OUTCOME_CO_TRYV(
+        co_await RecoverTry(is_unknown ? &taking.word : nullptr, Links::LossOf(batch)));
     if (!is_unknown && !held_) co_return Attempt::kRefused;
   }
 }
@@ -193,14 +189,15 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::FinishTry(const Taking& taking, co
     co_return is_held() ? Attempt::kTaken : Attempt::kRefused;
   }
   if (batch.status() == VerbStatus::kPending) co_return locks_->links.OfThePast(*op_, server());
-  BOOST_OUTCOME_CO_TRYV(co_await RecoverTry(is_unknown ? &taking.word : nullptr));
+  BOOST_OUTCOME_CO_TRYV(
+      co_await RecoverTry(is_unknown ? &taking.word : nullptr, Links::LossOf(batch)));
   if (!is_unknown && !held_) co_return Attempt::kRefused;
   co_return co_await Try(batch.verbs().subspan(taking.verb + 1));
 }
 
-Task<Status> RemoteLock::RecoverTry(const LockWord* unknown) {
-  if (unknown != nullptr) co_return co_await FindOutTaken(*unknown);
-  Status replaced = co_await locks_->links.Replace(*op_, server());
+Task<Status> RemoteLock::RecoverTry(const LockWord* unknown, Loss loss) {
+  if (unknown != nullptr) co_return co_await FindOutTaken(*unknown, loss);
+  Status replaced = co_await locks_->links.Replace(*op_, loss);
   if (!replaced && held_) Orphan(held_);
   co_return replaced;
 }
@@ -240,7 +237,7 @@ Task<Status> RemoteLock::Read(Batch& reads) {
     BOOST_OUTCOME_CO_TRYV(CheckEpoch(held_));
     co_await links.Execute(*op_, reads);
     if (reads.status() == VerbStatus::kSuccess) co_return Ok();
-    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, reads.server()));
+    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, Links::LossOf(reads)));
     if (!links.MayUse(*op_, reads.server())) co_return links.OfThePast(*op_, reads.server());
   }
 }
@@ -265,7 +262,8 @@ Task<Status> RemoteLock::Release() {
   InlineBatch<1> batch(server());
   batch.Add(ReleaseVerb(held));
   co_await locks_->links.Execute(*op_, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return co_await SettleRelease(held);
+  if (batch.status() != VerbStatus::kSuccess)
+    co_return co_await SettleRelease(held, Links::LossOf(batch));
   co_return CheckReleased(batch.verbs()[0].old_value(), held);
 }
 
@@ -278,7 +276,7 @@ Task<Result<RemoteLock::ReadState>> RemoteLock::ReleaseAndRead(const Verb& read)
   batch.Add(ReleaseVerb(held));
   co_await locks_->links.Execute(*op_, batch);
   if (batch.status() != VerbStatus::kSuccess) {
-    BOOST_OUTCOME_CO_TRYV(co_await SettleRelease(held));
+    BOOST_OUTCOME_CO_TRYV(co_await SettleRelease(held, Links::LossOf(batch)));
     co_return ReadState::kUnknown;
   }
   BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), held));

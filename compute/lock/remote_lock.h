@@ -306,7 +306,7 @@ class [[nodiscard]] RemoteLock {
   // For a lock that is held as `held`, or was until its release was posted.
   Task<Status> EnterEpoch(HeldLock held);
   // After a try whose batch failed; `unknown` is the word that its CAS may have written, null if that is known.
-  Task<Status> RecoverTry(const LockWord* unknown);
+  Task<Status> RecoverTry(const LockWord* unknown, Loss loss);
   // What a commit that was applied by `verbs` returns.
   Status Conclude(std::span<const Verb> verbs) const;
   // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted again.
@@ -324,20 +324,20 @@ class [[nodiscard]] RemoteLock {
   void Orphan(HeldLock held);
   // Returns the lock word, after the queue pair was replaced and its new lease is known.
   // Errors: the server is out of reach; the lock is orphaned.
-  Task<Result<uint64_t>> FindWord(HeldLock held, LocalAddress word_at);
+  Task<Result<uint64_t>> FindWord(HeldLock held, LocalAddress word_at, Loss loss);
   Task<Result<uint64_t>> ReadWord(LocalAddress word_at);
   // After a CAS that would have written `word` ended in an unknown way.
-  Task<Status> FindOutTaken(LockWord word);
+  Task<Status> FindOutTaken(LockWord word, Loss loss);
   // Whether the pending commit, which ended in an unknown way, was applied. If not, the lock is
   // held.
   // Errors: MaybeApplied; the lock is not held.
-  Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed);
+  Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed, Loss loss);
   // Requires: is_held().
   // Cost: 1 RT.
   Task<Result<NodeVersion>> ReadVersion(const NewVersion& changed);
   // After a release of `held` ended in an unknown way.
   // Errors: Fenced; NodeUnreachable: the lock is orphaned.
-  Task<Status> SettleRelease(HeldLock held);
+  Task<Status> SettleRelease(HeldLock held, Loss loss);
 
   RemoteLocks* locks_;
   Op* op_;

@@ -145,7 +145,8 @@ TEST_F(NodeReaderTest, ALossIsNotedAndNotRepeated) {
   const Result<BufferLease> leaf = session_.Run(nodes_.ReadLeaf(op_, left_, ""));
   ASSERT_FALSE(leaf);
   EXPECT_EQ(leaf.error().code, Code::kNodeUnreachable);
-  EXPECT_EQ(op_.lost, kServer);
+  ASSERT_TRUE(op_.lost);
+  EXPECT_EQ(op_.lost->server, kServer);
   EXPECT_EQ(session_.endpoint.replaced, 0U);
 }
 

@@ -73,7 +73,7 @@ void Links::Learn(Link& link, ServerId server, const Registration& registration)
 }
 
 Error Links::Unreachable(Op& op, const Batch& batch) {
-  op.NoteLoss(batch.server());
+  op.NoteLoss(LossOf(batch));
   return MakeError(Code::kNodeUnreachable,
                    fmt::format("memory server {} cannot be reached ({})", ToInteger(batch.server()),
                                VerbStatusName(batch.status())));
@@ -107,15 +107,16 @@ Error Links::CannotReach(ServerId server, std::string_view why) const {
   return CannotBeReached(server, info == nullptr ? "an unknown address" : info->address, why);
 }
 
-Task<Status> Links::Replace(Op& op, ServerId server) {
-  op.NoteLoss(server);
+Task<Status> Links::Replace(Op& op, Loss loss) {
+  const ServerId server = loss.server;
+  op.NoteLoss(loss);
   if (++op.losses > kMaxLosses) {
     co_return CannotReach(server,
                           fmt::format("one operation lost {} queue pairs to it", kMaxLosses));
   }
   Link& link = links_[ToInteger(server)];
   while (link.is_busy) co_await link.became_idle.Wait();
-  const bool is_done = link.replaced_at > op.posted_at && link.lease.incarnation != 0;
+  const bool is_done = link.replaced_at > loss.posted_at && link.lease.incarnation != 0;
   if (is_done) co_return Ok();  // by another coroutine
   if (const Error* why = WhyDown(server)) co_return *why;
   link.is_busy = true;
@@ -171,10 +172,8 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
 Task<Status> Links::Register(Op& op, ServerId server) {
   Link& link = links_[ToInteger(server)];
   while (link.is_busy) co_await link.became_idle.Wait();
-  if (link.is_down) {
-    StartPosting(op);
-    co_return co_await Replace(op, server);
-  }
+  const Loss present = LossOfPresent(server);
+  if (link.is_down) co_return co_await Replace(op, present);
   if (link.lease.incarnation != 0) co_return Ok();
   link.is_busy = true;
   ++op.wire.sends;
@@ -183,31 +182,30 @@ Task<Status> Links::Register(Op& op, ServerId server) {
   if (registered) Learn(link, server, registered.value());
   SetIdle(link);
   if (registered) co_return Ok();
-  co_return co_await Replace(op, server);
+  co_return co_await Replace(op, present);
 }
 
 Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
-  const std::optional<ServerId> lost = std::exchange(op.lost, std::nullopt);
+  const std::optional<Loss> lost = std::exchange(op.lost, std::nullopt);
   const bool needs_other_memory = std::exchange(op.needs_other_memory, false);
   const bool lacks_memory = std::exchange(op.lacks_memory, false);
   const bool is_of_the_past = std::exchange(op.is_of_the_past, false);
   if (!is_loss || (!lost && !needs_other_memory)) co_return false;
   // Each session's first verb to a server registers.
-  const bool is_first = is_of_the_past && lost && !IsRegistered(*lost);
+  const bool is_first = is_of_the_past && lost && !IsRegistered(lost->server);
   if (!is_first && ++op.retries > kMaxRetries) co_return false;
   op.began = Now();
   if (!lost) co_return true;
-  op.posted_at = op.lost_at;
   Status replaced = Ok();
   if (is_of_the_past) {
-    replaced = co_await Register(op, *lost);
+    replaced = co_await Register(op, lost->server);
   } else {
     replaced = co_await Replace(op, *lost);
   }
   op.began = Now();
   // The allocator skips unreachable servers.
-  if (!replaced && needs_other_memory && servers_.HasOther(*lost)) co_return true;
+  if (!replaced && needs_other_memory && servers_.HasOther(lost->server)) co_return true;
   // The reason why the server is unreachable says more than the lost verb. If no other server had
   // memory either, the error reports that as well.
   if (!replaced && lacks_memory) error.message = replaced.error().message + "; " + error.message;

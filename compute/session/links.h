@@ -93,6 +93,7 @@ class Links {
     if (may_post) {
       Account(op, batch);
       StartRoundTrip(op);
+      batch.posted_at = replaced_;
     }
     return Posting{scheduler_.endpoint().Execute(batch), may_post};
   }
@@ -104,8 +105,10 @@ class Links {
           may_post && (batch == nullptr || MayUse(op, batch->server()) || MayPost(op, *batch));
     }
     if (may_post) {
-      for (const Batch* batch : batches) {
-        if (batch != nullptr) Account(op, *batch);
+      for (Batch* batch : batches) {
+        if (batch == nullptr) continue;
+        Account(op, *batch);
+        batch->posted_at = replaced_;
       }
       StartRoundTrip(op);
     } else {
@@ -123,8 +126,6 @@ class Links {
   void Prefetch(RemotePtr pointer, uint64_t offset, uint32_t bytes) {
     scheduler_.endpoint().Prefetch(pointer.server(), pointer.offset() + offset, bytes);
   }
-  // Records that verbs posted from now on use the present queue pairs.
-  void StartPosting(Op& op) const { op.posted_at = replaced_; }
   // The error of a failed batch that wrote nothing that matters. Notes the loss in `op`.
   static Error Unreachable(Op& op, const Batch& batch);
 
@@ -169,10 +170,13 @@ class Links {
   }
   // Registers with `server` unless LeaseWith(server) is known.
   Task<Status> Register(Op& op, ServerId server);
-  // Makes sure that the queue pair to `server`, on which a verb of `op` failed, is destroyed and
-  // replaced.
+  // The queue pair on which `batch` failed; the present one of `server`.
+  static Loss LossOf(const Batch& batch) { return {batch.server(), batch.posted_at}; }
+  Loss LossOfPresent(ServerId server) const { return {server, replaced_}; }
+  // Makes sure that the queue pair of `loss` is destroyed and replaced. Does nothing if another
+  // operation has done so since.
   // Errors: NodeUnreachable if that fails or `op` has lost too many.
-  Task<Status> Replace(Op& op, ServerId server);
+  Task<Status> Replace(Op& op, Loss loss);
   // Why `server` is down and not to be tried yet; null if it may be tried.
   const Error* WhyDown(ServerId server) const;
   // The error for an unreachable `server`.
@@ -187,7 +191,7 @@ class Links {
   auto Retry(Op& op, Read read) -> decltype(read());
 
   // A buffer of `bytes` from the endpoint.
-  // Errors: Exhausted if there is none.
+  // Errors: NoResources if there is none.
   Result<BufferLease> Buffer(size_t bytes) {
     return scheduler_.endpoint().buffers().Allocate(bytes);
   }
@@ -215,7 +219,7 @@ class Links {
   }
   static void Account(Op& op, const Batch& batch);
   void StartRoundTrip(Op& op) const {
-    StartPosting(op);
+    op.posted_at = replaced_;
     ++op.wire.round_trips;
   }
   Task<Status> ReplaceQueuePair(ServerId server);

@@ -25,6 +25,12 @@ struct Moment {
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
+// A queue pair on which a verb failed: that of `server` when the session had replaced so many.
+struct Loss {
+  ServerId server{0};
+  uint64_t posted_at = 0;
+};
+
 struct Op {
   WireCounts wire;
   OperationClass kind = OperationClass::kRead;
@@ -36,29 +42,26 @@ struct Op {
   // A batch was not posted, because the operation's pointers are of an earlier lease. It starts again.
   bool is_of_the_past = false;
 
-  // The number of queue pairs that the session had replaced when the operation last posted. A queue
-  // pair replaced later is not the one that it posted on.
+  // The number of queue pairs that the session had replaced when the operation last posted: for an
+  // error that no batch of its own has brought. Each batch has its own (Links::LossOf).
   uint64_t posted_at = 0;
   uint32_t losses = 0;
   uint32_t retries = 0;
 
-  // The server of the last error, and posted_at when it was lost.
-  std::optional<ServerId> lost;
-  uint64_t lost_at = 0;
+  // Of the last error.
+  std::optional<Loss> lost;
   // The error concerns only allocated memory: the operation may restart with memory of any server.
   bool needs_other_memory = false;
   // No server gave memory, and one of them was lost.
   bool lacks_memory = false;
 
-  // A server that gave no memory and was skipped, and posted_at at that time.
-  std::optional<ServerId> passed_over;
-  uint64_t passed_over_at = 0;
+  // Of a server that gave no memory and was skipped.
+  std::optional<Loss> passed_over;
 
-  void NoteLoss(ServerId server) {
-    if (is_of_the_past) return;  // nothing was posted
-    lost = server;
-    lost_at = posted_at;
+  void NoteLoss(const Loss& loss) {
+    if (!is_of_the_past) lost = loss;  // else nothing was posted
   }
+  void NoteLoss(ServerId server) { NoteLoss(Loss{server, posted_at}); }
 };
 
 }  // namespace gossamer

@@ -68,7 +68,7 @@ Result<QueuePairGrant> ShmComputePort::Accept(ServerId server, Handshake& handsh
   const size_t memory_fds = welcome.in_process != 0 ? 0 : 2;
   const size_t page_fds = handshake.hello().kind == HelloKind::kQueuePair ? 1 : 0;
   if (fds.size() != memory_fds + page_fds) {
-    return MakeError(Code::kExhausted,
+    return MakeError(Code::kNoResources,
                      "connecting to " + address + ": this process has " + NoDescriptorText());
   }
   grant.in_process = welcome.in_process != 0;

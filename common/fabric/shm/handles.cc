@@ -26,7 +26,7 @@ Error CannotMap(size_t bytes, const char* what) {
     text += fmt::format(" (this process may map {} bytes in all: raise `ulimit -v` by {})",
                         limit.rlim_cur, bytes);
   }
-  return MakeError(Code::kExhausted, std::move(text));
+  return MakeError(Code::kNoResources, std::move(text));
 }
 
 }  // namespace
@@ -91,11 +91,12 @@ Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages) {
   const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING |
                          (huge_pages ? unsigned{MFD_HUGETLB} | unsigned{MFD_HUGE_2MB} : 0U);
   UniqueFd file(::memfd_create(name, flags));
-  if (!file && LacksDescriptors()) return MakeError(Code::kExhausted, NoDescriptorText());
+  if (!file && LacksDescriptors()) return MakeError(Code::kNoResources, NoDescriptorText());
   if (!file) return MakeError(Code::kUnsupported, ErrnoText("memfd_create"));
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return MakeError(Code::kExhausted, ErrnoText(fmt::format("shared memory of {} bytes", bytes)));
+    return MakeError(Code::kNoResources,
+                     ErrnoText(fmt::format("shared memory of {} bytes", bytes)));
   }
   return file;
 }

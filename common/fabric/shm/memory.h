@@ -31,7 +31,7 @@ struct SpaceView {
 
 class SharedMemory {
  public:
-  // Errors: Exhausted when the machine lacks that much memory.
+  // Errors: NoResources when the machine lacks that much memory.
   static Result<std::shared_ptr<SharedMemory>> Create(const MemoryPortOptions& options);
   // Maps the memory that a server in another process sent.
   static Result<std::shared_ptr<SharedMemory>> Open(uint64_t token, const UniqueFd& region,

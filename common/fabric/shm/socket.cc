@@ -110,7 +110,7 @@ Result<UniqueFd> ConnectSocket(const std::string& path) {
   BOOST_OUTCOME_TRY(address, SocketAddress(path));
   UniqueFd socket = NewSocket(SOCK_NONBLOCK);
   if (!socket && LacksDescriptors()) {
-    return MakeError(Code::kExhausted,
+    return MakeError(Code::kNoResources,
                      "connecting to " + path + ": this process has " + NoDescriptorText());
   }
   if (!socket) return MakeError(Code::kUnsupported, ErrnoText("Unix socket"));

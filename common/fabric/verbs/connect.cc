@@ -102,7 +102,7 @@ Status ConnectAttempt::ResolveAddress() {
   BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP) != 0) {
-    return ErrnoError(Code::kExhausted, "making an RDMA communication identifier");
+    return ErrnoError(Code::kNoResources, "making an RDMA communication identifier");
   }
   connection_.id.reset(id);
 
@@ -200,7 +200,7 @@ Result<Connection> ConnectAttempt::MakeQueuePair(const Peer& peer, ibv_cq* queue
   wanted.send_cq = wanted.recv_cq = queue;
   wanted.cap = {SendDepth(size.verbs), kControlDepth, 1, 1, size.inline_bytes};
   if (rdma_create_qp(connection_.id.get(), peer.device->protection_domain(), &wanted) != 0) {
-    return ErrnoError(Code::kExhausted, "making a queue pair on " + peer.device->name());
+    return ErrnoError(Code::kNoResources, "making a queue pair on " + peer.device->name());
   }
   return TakeConnection();
 }
@@ -247,7 +247,7 @@ Error ConnectAttempt::Rejected() const {
                                    address_.ToString(), info->version, kProtocolVersion));
     case RejectReason::kOtherIncarnation: return Unreachable(std::string(kStartedAnew));
     case RejectReason::kResources:
-      return MakeError(Code::kExhausted,
+      return MakeError(Code::kNoResources,
                        address_.ToString() + " has no resources for another queue pair");
     case RejectReason::kNone: break;
   }

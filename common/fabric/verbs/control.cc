@@ -33,13 +33,13 @@ Status ControlService::Start(ControlHandler& handler) {
   handler_ = &handler;
   completion_channel_.reset(ibv_create_comp_channel(device_.verbs()));
   if (completion_channel_ == nullptr) {
-    return ErrnoError(Code::kExhausted, "making a completion channel");
+    return ErrnoError(Code::kNoResources, "making a completion channel");
   }
   BOOST_OUTCOME_TRYV(SetNonBlocking(completion_channel_->fd));
   BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
   BOOST_OUTCOME_TRYV(SetNonBlocking(device_.verbs()->async_fd));
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd_ < 0) return ErrnoError(Code::kExhausted, "making an event descriptor");
+  if (wake_fd_ < 0) return ErrnoError(Code::kNoResources, "making an event descriptor");
   if (rdma_listen(listener_, kBacklog) != 0) {
     return ErrnoError(Code::kInvalidArgument, "listening for connections");
   }

@@ -78,7 +78,7 @@ Device::~Device() {
 
 Status Device::Measure() {
   protection_domain_.reset(ibv_alloc_pd(verbs_));
-  if (!protection_domain_) return ErrnoError(Code::kExhausted, "protection domain on " + name());
+  if (!protection_domain_) return ErrnoError(Code::kNoResources, "protection domain on " + name());
   const int error = ibv_query_device_ex(verbs_, nullptr, &attributes_);
   if (error != 0) {
     return MakeError(Code::kUnsupported,
@@ -103,7 +103,7 @@ Result<uint32_t> Device::ActiveMtu(uint8_t port) const {
 // decreasing size until one succeeds.
 Status Device::MeasureQueuePair() {
   CompletionQueue queue(ibv_create_cq(verbs_, 1, nullptr, nullptr, 0));
-  if (!queue) return ErrnoError(Code::kExhausted, "completion queue on " + name());
+  if (!queue) return ErrnoError(Code::kNoResources, "completion queue on " + name());
   const auto most = static_cast<uint32_t>(std::max(attributes().max_qp_wr, 0));
   uint32_t verbs = std::min(kWantedVerbs, most - std::min(most, SendDepth(0)));
   uint32_t inline_bytes = kWantedInlineBytes;
@@ -145,7 +145,7 @@ Result<MemoryRegion> Device::Register(void* data, size_t bytes, int access) cons
   if (error == ENOMEM || error == EPERM || error == EAGAIN) {
     message += " (the limit on locked memory is " + MemlockLimit() + ": ulimit -l unlimited)";
   }
-  return MakeError(Code::kExhausted, std::move(message));
+  return MakeError(Code::kNoResources, std::move(message));
 }
 
 }  // namespace gossamer::verbs

@@ -28,7 +28,7 @@ Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
   const uint32_t needed = queue_pairs * each;
   if (needed > most) {
     return MakeError(
-        Code::kExhausted,
+        Code::kNoResources,
         fmt::format("completion queues of {} hold {} entries, enough for {} memory servers",
                     device_->name(), most, most / each));
   }
@@ -36,12 +36,12 @@ Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
     const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
     queue_.reset(ibv_create_cq(device_->verbs(), entries, nullptr, nullptr, 0));
     if (queue_ == nullptr) {
-      return ErrnoError(Code::kExhausted, "making a completion queue on " + device_->name());
+      return ErrnoError(Code::kNoResources, "making a completion queue on " + device_->name());
     }
   } else if (static_cast<uint32_t>(queue_->cqe) < needed) {
     const int error = ibv_resize_cq(queue_.get(), static_cast<int>(std::min(most, 2 * needed)));
     if (error != 0) {
-      return MakeError(Code::kExhausted, "enlarging a completion queue: " + ErrnoText(error));
+      return MakeError(Code::kNoResources, "enlarging a completion queue: " + ErrnoText(error));
     }
   }
   return Ok();

@@ -52,7 +52,7 @@ Status VerbsMemoryPort::Bind() {
   }
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel_.get(), &id, nullptr, RDMA_PS_TCP) != 0) {
-    return ErrnoError(Code::kExhausted, "making an RDMA communication identifier");
+    return ErrnoError(Code::kNoResources, "making an RDMA communication identifier");
   }
   listener_.reset(id);
   if (rdma_bind_addr(id, address_.get()) != 0) return BindError(address_, errno);

@@ -26,6 +26,7 @@ enum class Code : uint8_t {
   kCorruption,       // Remote bytes fail their checks for good. The message has the pointer.
   kMaybeApplied,     // A write whose acknowledgement was lost: read to find out.
   kUnsupported,      // This machine or build cannot do it; the message says what is missing.
+  kNoResources,  // This machine or its NIC lacks memory, descriptors or queue pairs; nothing was done.
 };
 
 constexpr std::string_view CodeName(Code code) {
@@ -40,6 +41,7 @@ constexpr std::string_view CodeName(Code code) {
     case Code::kCorruption: return "Corruption";
     case Code::kMaybeApplied: return "MaybeApplied";
     case Code::kUnsupported: return "Unsupported";
+    case Code::kNoResources: return "NoResources";
   }
   return "Unknown";
 }

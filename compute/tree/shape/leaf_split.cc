@@ -338,12 +338,9 @@ Task<Status> LeafSplitter::CommitTogether(Op& op, LockedLeaf& locked, Chain& cha
   Batch* const batches[] = {&batch, &elsewhere};
   co_await context_.links.ExecuteAll(op, batches);
 
-  const uint64_t posted_at = op.posted_at;
   // The leaf first: its turn is kept until the commit's result is known (rule U2).
   const Status committed = co_await lock.FinishCommit(batch, VersionOf(locked));
-  // Then the parent's lock, likewise. Its CAS was posted at that time too: a queue pair that the commit has replaced since
-  // is not replaced again.
-  op.posted_at = posted_at;
+  // Then the parent's lock, likewise.
   const Status found = co_await parent.lock.FinishTaking(taking, lookup);
   static_cast<void>(found);  // its memory server is gone
   parent.is_tried = lookup.status() == VerbStatus::kSuccess;

@@ -58,7 +58,7 @@ class LeafSplitter {
 
   // Rewrites the locked leaf with `write` applied: in place if it fits, else as two leaves. Always
   // ends the lock. A prefix of its own makes room in a leaf whose keys share more than its range.
-  // Errors: as LeafWriter::Write.
+  // Errors: as LeafWriter::WriteUntilDone, with the loss noted in `op`.
   // Cost: 1 RT to READ the leaf whole, unless that was done with the lock because the leaf was
   // known to be full; then 1 RT to WRITE it in place, or as Split.
   Task<Result<Edited>> Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write);

@@ -40,13 +40,11 @@ Task<Result<bool>> MergeParts::TryLocks(RemotePtr parent, const Neighbours& betw
     }
   }
   co_await context_.links.ExecuteAll(op_, batches.used());
-  const uint64_t posted_at = op_.posted_at;
   bool are_held = true;
   for (size_t role = 0; role < kRoles; ++role) {
     Part& part = parts_[role];
     are_held = are_held && batch_of[role]->status() == VerbStatus::kSuccess;
     if (part.same != nullptr) continue;
-    op_.posted_at = posted_at;
     const Status known = co_await part.own.FinishTaking(takings[role], *batch_of[role]);
     are_held = are_held && known && part.own.is_held();
   }
@@ -124,9 +122,7 @@ Task<Status> MergeParts::Commit(const Neighbours& nodes, const NodeUnion& both,
   above.AddEnd(other, other.verbs().size(), RemoteLock::After::kRelease);
   Batch* const batches[] = {&batch, elsewhere.empty() ? nullptr : &elsewhere};
   co_await context_.links.ExecuteAll(op_, batches);
-  const uint64_t posted_at = op_.posted_at;
   const Status committed = co_await left.FinishCommit(batch, changed);
-  op_.posted_at = posted_at;
   const Status released = co_await above.FinishCommit(other, {});
   static_cast<void>(released);
   co_return committed;

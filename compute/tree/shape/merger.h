@@ -44,7 +44,7 @@ class Merger {
   // If the right sibling of the leaf that covers `key` is frozen, has the leaf take over its
   // entries or, if they do not fit, makes it live again. Waits for the leaf's lock. Requires: `op`
   // holds none.
-  // Errors: as of a write, but not Exhausted for want of remote memory.
+  // Errors: as of a write, but not Exhausted.
   // Cost: 3 RT; 5 or 6 RT where the entries do not fit.
   Task<Status> Absorb(Op& op, const Key& key);
 

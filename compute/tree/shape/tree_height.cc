@@ -217,7 +217,7 @@ Task<Result<std::optional<bool>>> TreeHeight::Swap(Op& op, RemoteLock& lock, Roo
     co_return std::optional(batch.verbs()[0].old_value() == from.word());
   }
   context_.memory.LeaveBehind();  // a root that is perhaps none any more
-  BOOST_OUTCOME_CO_TRYV(co_await context_.links.Replace(op, ServerId{0}));
+  BOOST_OUTCOME_CO_TRYV(co_await context_.links.Replace(op, Links::LossOf(batch)));
   const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
   if (!root) co_return root.error();
   if (root.value() == to) co_return std::optional(true);

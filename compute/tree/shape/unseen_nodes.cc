@@ -52,7 +52,7 @@ Task<Status> UnseenNodes::WriteRest(Op& op) {
     for (const Batch* batch : batches) {
       if (batch->status() == VerbStatus::kSuccess) continue;
       // The old queue pair is destroyed before each retry (rule U1).
-      const Status replaced = co_await links.Replace(op, batch->server());
+      const Status replaced = co_await links.Replace(op, Links::LossOf(*batch));
       op.needs_other_memory = op.needs_other_memory || !replaced;
       if (!replaced) co_return replaced;
       if (!links.MayUse(op, batch->server())) {

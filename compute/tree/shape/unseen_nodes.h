@@ -29,7 +29,7 @@ class UnseenNodes {
   UnseenNodes(TreeContext& context, size_t expected) : context_(context), expected_(expected) {}
 
   // Adds the WRITE of `node`. Returns where its bytes go.
-  // Errors: Exhausted: no registered memory.
+  // Errors: NoResources: no registered memory.
   Result<std::span<std::byte>> Add(RemotePtr node);
 
   // Adds the WRITEs to `batch`, which has room for them.

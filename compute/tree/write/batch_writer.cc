@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cassert>
 #include <ranges>
 #include <utility>
 
@@ -30,8 +31,9 @@ BatchWriter::Group BatchWriter::NextGroup(Call& call) {
   const InlineLimits& limits = context_.store.inline_limits;
   Group group;
   group.first = call.next;
-  // Writes of one key stay together, in their order.
-  group.end = batch.EndOfKey(group.first);
+  // Writes of one key stay together, in their order. A range may end between two of them, where the one behind it perhaps
+  // was done (WritePipeline::Write).
+  group.end = std::min(call.end, batch.EndOfKey(group.first));
   if (batch.mode() == WriteMode::kModify) {
     call.next = group.end;
     return group;
@@ -136,6 +138,7 @@ Task<void> BatchWriter::Work(Call& call) {
 }
 
 bool BatchWriter::StartRange(Call& call) {
+  assert(call.next <= call.end);
   if (call.next != call.end) return true;
   if (call.next_range == call.ranges.size()) return false;
   const WriteBatch::Range range = call.ranges[call.next_range++];
@@ -204,7 +207,8 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
     const Code code = status ? Code::kNotFound : status.error().code;
     if (code == Code::kMaybeApplied) {
       co_await SettleMaybeApplied(batch, first, end, status, sequence);
-    } else if (code == Code::kExhausted || code == Code::kCorruption) {
+    } else if (code == Code::kExhausted || code == Code::kNoResources ||
+               code == Code::kCorruption) {
       // Nothing was written. Some of the writes may need no memory, or no unit that is damaged.
       co_await WriteSingly(batch, first, end, sequence);
     } else if (!status) {

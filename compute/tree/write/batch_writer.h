@@ -1,10 +1,10 @@
-// BatchWriter: the writes of one MultiPut, MultiDelete, MultiModify or LoadSorted, a group for each leaf.
+// BatchWriter: the writes of one MultiPut, MultiDelete, MultiModify or LoadSorted.
 //
 // The writes are sorted. Those of leaves with few of them go through one pipeline, as far as they are plain
 // (WritePipeline). Of the rest, the cache tells how many lie in one leaf; that is a guess, and the leaf's fences under
 // its lock decide (LeafWriter::WriteGroup). Groups of one call run together. What is not plain is done write by write:
 // values in blocks, keys that the store cannot hold, groups for which a split found no memory, and all that is left of a
-// MultiModify. The writes of one key are done one after the other, in the caller's order.
+// MultiModify.
 //
 // Thread-safety: none; one for each session.
 // Cost: no allocation in the steady state but for splits.
@@ -46,7 +46,7 @@ class BatchWriter {
   // Most writes under one lock.
   static constexpr size_t kMostWrites = 4096;
 
-  // Writes that probably lie in one leaf.
+  // Writes that probably lie in one leaf; of a MultiModify, those of one key.
   struct Group {
     size_t first = 0;
     size_t end = 0;

@@ -34,7 +34,7 @@ class LeafCommitter {
   // Adds the WRITEs of the changed units and the release. Requires: nothing was awaited since
   // Prepare, and the lock is in its epoch.
   void AddCommit(LeafJob& job, Batch& batch) const;
-  // The rest of Commit, after Prepare, without AddCommit.
+  // Posts and awaits what Prepare has prepared, instead of AddCommit. As Commit.
   Task<Status> CommitPrepared(LeafJob& job) const;
   // Answers the waiters once the commit has ended with `result`. Returns the result for the job's
   // own writes.

@@ -1,9 +1,9 @@
 // LeafJob: the writes of one call that lie in one leaf, from the leaf's lock to its release.
 //
 // A single write is a job of one. LeafLocker finds, locks and reads the leaf, LeafWriter applies
-// the writes to the leaf's image, LeafCommitter writes the image back and ends the lock. Each of
-// their steps takes the job one state further, without waiting; a coroutine of each goes on from
-// any state, and waits as often as necessary.
+// the writes to the leaf's image, LeafCommitter writes the image back and ends the lock. Each has
+// steps that do not wait, for a caller that posts the verbs itself, and coroutines that wait as
+// often as necessary.
 //
 // Thread-safety: none; it belongs to its operation. While it waits in a lock table's queue, the
 // holder of the turn may use it.
@@ -53,11 +53,11 @@ struct LeafJob : LockTable::Wish {
 
   enum class State : uint8_t {
     kOpen,     // nothing is posted
-    kTried,    // the lock's CAS is posted; if it has ended, it is not known how
-    kRefused,  // the turn or the lock is another's
-    kHeld,     // the lock is held
-    kEdited,   // held, with all writes in the image
-    kLate,     // held under a lease that is perhaps not the present queue pair's
+    kTried,    // the lock's CAS is in a batch, and not known to have ended
+    kRefused,  // the lock is another's
+    kHeld,     // the lock was taken, or came along
+    kEdited,   // likewise, and all writes are in the image
+    kLate,     // likewise, under a lease that is perhaps not the present queue pair's
   };
 
   // What becomes of the leaf's lock and of its waiters when the leaf is written.
@@ -82,7 +82,8 @@ struct LeafJob : LockTable::Wish {
   }
   // The path leads to its leaf.
   LeafWrite& first() const { return writes.front(); }
-  bool is_held() const { return state == State::kHeld || state == State::kEdited; }
+  // Whether its lock ends with a commit: of the writes, or without any.
+  bool ends_with_commit() const { return state == State::kHeld || state == State::kEdited; }
 
   State state = State::kOpen;
   // At least one, and at most kFew. Of more, the first stands for all, and `is_whole` is set.
@@ -92,7 +93,7 @@ struct LeafJob : LockTable::Wish {
   std::optional<AllocationStamp> block;
   LockedLeaf locked;
 
-  // With the try, once that was added; then with the commit.
+  // Of the caller: with the try, once that was added; then with the commit.
   Batch* batch = nullptr;
   RemoteLock::Taking taking{};
   uint32_t wanted = 0;  // bit set of the units to read, as in LeafLocker::WantedUnits

@@ -27,7 +27,9 @@ Status LeafLocker::UseBuffer(LeafJob& job) const {
 
 Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafJob& job, bool may_be_granted,
                                                    Batch* alongside) {
-  assert(job.state != LeafJob::State::kEdited && job.state != LeafJob::State::kLate);
+  assert(job.state == LeafJob::State::kOpen || job.state == LeafJob::State::kTried ||
+         (job.batch->status() == VerbStatus::kSuccess &&
+          (job.state == LeafJob::State::kRefused || job.state == LeafJob::State::kHeld)));
   LockedLeaf& locked = job.locked;
   const KeyView key = job.first().entry.key;
   if (!locked.lease) {

@@ -1,4 +1,4 @@
-// LeafLocker: finds, locks and reads the leaf for a write.
+// LeafLocker: finds, locks and reads the leaf of a job.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -21,28 +21,28 @@ class LeafLocker {
   explicit LeafLocker(TreeContext& context) : context_(context) {}
 
   // Locks the leaf of the job's first write, which is at `locked.path` if that is set, and reads
-  // that write's home group and the units that the job is likely to need. Goes on from any state
-  // without changes. If `may_be_granted`, another job may do the writes instead. `alongside`, a
+  // that write's home group and the units that the job is likely to need. Goes on where the steps
+  // below have left the job. If `may_be_granted`, another job may do the writes instead. `alongside`, a
   // batch of the caller's or null, is posted with the first try.
   // Cost: 1 RT for the CAS and the READs behind it; 0 RT for a lock handed over with these units.
   Task<Result<Outcome>> Lock(Op& op, LeafJob& job, bool may_be_granted, Batch* alongside);
 
   // Lock in steps, for a caller that posts and awaits the first try itself, perhaps with those of
-  // other jobs. Where a step returns false, Lock can go on.
+  // other jobs.
   //
   // Aims at the leaf of `locked.path`. Returns false if that, or to register with the server, would
   // have to wait.
   bool Aim(LeafJob& job) const;
   // Gives the leaf's image a buffer of its own.
-  // Errors: Exhausted: no registered memory.
+  // Errors: NoResources: no registered memory.
   Status UseBuffer(LeafJob& job) const;
   // Verbs of a try, at most.
   static constexpr uint32_t kMaxTryVerbs = 1 + RemoteLock::kMaxReads;
   // Adds the CAS, and the READs behind it that the writes need. Requires: the turn, a buffer.
   void AddTry(LeafJob& job, Batch& batch) const;
   // Once that batch has ended: learns whether the lock is held. Returns whether it is, the READs
-  // have succeeded and are valid, and all writes are in the leaf's range. Lock can go on only if
-  // all of the batch has succeeded, or without this step.
+  // have succeeded and are valid, and all writes are in the leaf's range. A caller whose job goes on
+  // with Lock leaves this step out if the batch has failed.
   bool AcceptTry(LeafJob& job) const;
 
   // Reads the overflow group under the lock. Cost: 1 RT.

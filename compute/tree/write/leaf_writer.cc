@@ -109,6 +109,7 @@ size_t LeafWriter::Apply(LeafJob& job) {
     const LeafEditor::Applied applied = editor.Apply(write);
     if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
     ++count;
+    if (write.is_noted()) break;
   }
   return count;
 }
@@ -378,7 +379,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
 
 Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
                                     const NodeCache::Step& path, WriteTally& tally) {
-  assert(first < end && end <= batch.size());
+  assert(first < end && end <= batch.size() && batch.mode() != WriteMode::kModify);
   std::array<LeafWrite, LeafJob::kFew> writes;
   const bool is_whole = end - first > LeafJob::kFew;
   const size_t count = is_whole ? 1 : end - first;

@@ -65,8 +65,7 @@ class LeafWriter {
   // first that does not. `path` leads to the leaf; without a node, it is looked up. Sets the results of the writes:
   // they count if this returns Ok. After MaybeApplied, a write with the result NotFound has written nothing.
   // Requires: keys and values that a leaf stores inline.
-  // Errors: as WriteUntilDone, with the loss noted in `op`. What has no error to report in `end` is that of all writes up
-  // to it.
+  // Errors: as WriteUntilDone, with the loss noted in `op`. An error is that of all writes up to `end`.
   // Cost: 2 RT; 1 RT more if a few writes need more units than the hint told; 4 RT with splits, for one parent.
   Task<Status> WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
                           const NodeCache::Step& path, WriteTally& tally);
@@ -77,9 +76,10 @@ class LeafWriter {
   //
   // Makes `write` the one at `position`, not done yet. (In place: it is large, and made for each key.)
   void MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const;
-  // Applies the writes to the leaf's image, up to the first that cannot be applied like that. Returns how many.
+  // Applies the writes to the leaf's image. Stops at the first that cannot be applied like that, and behind a
+  // modification that is noted. Returns how many were applied.
   static size_t Apply(LeafJob& job);
-  // Call when the leaf is written, to which `tally` was done, and `writes` were applied to its image.
+  // Call when the leaf is written. `writes`: those that were applied to its image; `tally`: all that was done.
   void Conclude(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
                 const WriteTally& tally);
 

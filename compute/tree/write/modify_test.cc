@@ -492,6 +492,46 @@ TEST(MultiModifyTest, AfterALossEachWasDoneOnceOrTheErrorSaysThatItIsNotKnown) {
   EXPECT_GT(lost, 30U);
 }
 
+// The keys of one range have a modification that changes nothing, which is tried again, before one that perhaps was done.
+TEST(MultiModifyTest, WhatWasPerhapsDoneIsNotDoneAgain) {
+  constexpr size_t kKeys = 12;
+  uint64_t unknown = 0;
+  for (uint64_t at = 1; at <= 60; at += 3) {
+    for (const uint64_t applied : {uint64_t{0}, uint64_t{1}, uint64_t{5}, FaultPlan::kNever}) {
+      TestCluster cluster(Options());
+      TestClient client(cluster);
+      FaultPlan plan;
+      const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+      for (size_t i = 0; i < 300; ++i) ASSERT_TRUE(session->Put(KeyOf(i, false), "7"));
+      plan.break_at = plan.verbs + at;
+      plan.applied = applied;
+      Modifiers modifiers;
+      const auto key_of = [](size_t number) { return KeyOf(number * 25, false); };
+      for (size_t i = 0; i < kKeys; ++i) {
+        modifiers.Add<Fixed>(key_of(i), ValueModifier::Change{Kind::kKeep, {}});
+        modifiers.Add<Increment>(key_of(i));
+      }
+      const std::vector<Status>& results = modifiers.Run(*session);
+      const std::unique_ptr<OpenSession> reader = client.NewSession();
+      for (size_t i = 0; i < kKeys; ++i) {
+        const std::string trace = fmt::format("verb {}, {} applied, key {}", at, applied, i);
+        const Status& result = results[2 * i + 1];
+        const Result<std::string> value = reader->Get(key_of(i));
+        ASSERT_TRUE(value) << trace;
+        if (result) {
+          EXPECT_EQ(value.value(), "8") << trace;
+        } else if (result.error().code == Code::kMaybeApplied) {
+          ++unknown;
+          EXPECT_TRUE(value.value() == "7" || value.value() == "8") << trace;
+        } else {
+          EXPECT_EQ(value.value(), "7") << trace << ": " << result.error().ToString();
+        }
+      }
+    }
+  }
+  EXPECT_GT(unknown, 0U);
+}
+
 // What a leaf stores for a short key whose value is in a block.
 BlockRef BlockOf(TestClient& client, const std::string& key) {
   const auto [leaf, low] = client.FindLeaf(key);

@@ -26,7 +26,8 @@ struct WriteTally {
   uint64_t inserted = 0;
   uint64_t updated = 0;
   uint64_t deleted = 0;
-  uint64_t refused = 0;  // inserts of keys that are there, updates and deletes of absent ones
+  uint64_t refused =
+      0;  // inserts of keys that are there, updates and deletes of absent ones, kept keys
 
   WriteTally& operator+=(const WriteTally& other) {
     inserted += other.inserted;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "common/fabric/workers.h"
-#include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
 #include "compute/tree/write/critical_path.h"
 
@@ -144,20 +143,18 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
   if (!lane.tries.used().empty()) {
     co_await context_.links.ExecuteAll(op, lane.tries.used());
   }
-  const uint64_t tried_at = op.posted_at;
   for (Job* job : lane.taken()) {
     if (*job) Edit(call, chunk, *job);
   }
   // From here to the post nothing is awaited (rule L4).
   for (Job* job : lane.taken()) {
-    if (*job && (*job)->is_held()) AddCommit(lane, **job);
+    if (*job && (*job)->ends_with_commit()) AddCommit(lane, **job);
   }
   if (!lane.commits.used().empty()) {
     co_await context_.links.ExecuteAll(op, lane.commits.used());
   }
-  const uint64_t committed_at = op.posted_at;
   for (Job* job : lane.taken()) {
-    if (!*job || !(*job)->is_held()) continue;
+    if (!*job || !(*job)->ends_with_commit()) continue;
     const RemoteLock& lock = (*job)->locked.lock;
     const Batch& batch = *(*job)->batch;
     if (lock.HasWritten(batch)) {
@@ -168,10 +165,7 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
   }
   // Only now, because the others' locks are released or handed over.
   for (Job* job : lane.taken()) {
-    if (!*job) continue;
-    // Each was posted on the queue pair of that time: not on one by which another job has replaced it.
-    op.posted_at = (*job)->state == LeafJob::State::kTried ? tried_at : committed_at;
-    co_await Settle(call, chunk, lane, *job);
+    if (*job) co_await Settle(call, chunk, lane, *job);
   }
   Count(call, chunk, lane);
 }
@@ -286,11 +280,7 @@ void WritePipeline::Edit(Call& call, const Chunk& chunk, Job& job) const {
   for (size_t i = 0; i < applied; ++i) {
     call.batch.NoteApplied(chunk.RangeOf(*job).first + i, writes[i].status);
   }
-  const auto needs_block = [](const LeafWrite& write) {
-    return write.modification != nullptr &&
-           write.modification->state() == Modification::State::kNoted;
-  };
-  const bool is_plain = applied == writes.size() && std::ranges::none_of(writes, needs_block);
+  const bool is_plain = applied == writes.size() && !writes.back().is_noted();
   if (is_plain) job->state = LeafJob::State::kEdited;
   if (job->locked.editor->MayCorrectHint()) leaves_.LearnHint(job->locked, job->locked.within());
 }
@@ -341,7 +331,7 @@ void WritePipeline::Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& jo
 
 Task<void> WritePipeline::Settle(Call& call, const Chunk& chunk, Lane& lane, Job& job) {
   RemoteLock& lock = job->locked.lock;
-  if (job->is_held()) {
+  if (job->ends_with_commit()) {
     const Status result = co_await lock.FinishCommit(*job->batch, {});
     co_return Conclude(call, chunk, lane, job, result);
   }

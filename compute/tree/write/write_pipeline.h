@@ -71,7 +71,7 @@ class WritePipeline {
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
 
-  // Not set: its lock is not held, and what becomes of its writes was told.
+  // Not set: it has ended, or was never plain. Its lock is not held.
   using Job = std::optional<LeafJob>;
   struct Lane;
   struct Chunk;
@@ -95,7 +95,7 @@ class WritePipeline {
   Task<void> WriteLane(Call& call, Chunk& chunk, Lane& lane);
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
   void Edit(Call& call, const Chunk& chunk, Job& job) const;
-  // Ends with a job whose lock is not held, and leaves its writes.
+  // Ends a job whose lock is not held, and leaves its writes.
   static void GiveUp(Call& call, const Chunk& chunk, Job& job);
   void AddCommit(Lane& lane, LeafJob& job) const;
   // Once the commit has ended with `result`.

@@ -260,7 +260,7 @@ void HistoryWriter::Withdraw(Event& begun) {
 
 Status HistoryWriter::Close() {
   if (!failed_) return Ok();
-  return MakeError(Code::kExhausted, "a log of operations could not be written");
+  return MakeError(Code::kNoResources, "a log of operations could not be written");
 }
 
 Status ReadHistory(const std::string& path, std::vector<Event>& events) {

@@ -23,7 +23,7 @@ Result<SharedBoard> SharedBoard::Open(const std::string& directory) {
   // A file of zeros is a valid empty board.
   void* mapped = mmap(nullptr, sizeof(RunBoard), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
-  if (mapped == MAP_FAILED) return MakeError(Code::kExhausted, "cannot map " + path);
+  if (mapped == MAP_FAILED) return MakeError(Code::kNoResources, "cannot map " + path);
   return SharedBoard(static_cast<RunBoard*>(mapped));
 }
 

@@ -71,7 +71,7 @@ FailureLog::~FailureLog() {
 // One write(2) to a file opened for appending: records stay whole, in any order of threads.
 Status FailureLog::Append(const FailedCall& failed) {
   if (write(file_, &failed, sizeof failed) == sizeof failed) return Ok();
-  return MakeError(Code::kExhausted, "no room for the log of errors");
+  return MakeError(Code::kNoResources, "no room for the log of errors");
 }
 
 Status ReadFailures(const std::string& path, std::vector<FailedCall>& failures) {
