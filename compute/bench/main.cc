@@ -69,11 +69,6 @@ DEFINE_string(store, "default", "name of the store");
 DEFINE_string(fabric, "shm", "shm or verbs");
 DEFINE_string(device, "", "verbs: RDMA device; empty: the one that reaches the memory servers");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
-DEFINE_string(traversal_batch, "auto", "keys that go through the cache together: 1 to 64, or auto");
-DEFINE_string(
-    prefetch, "payload",
-    "what such a batch prefetches of the cache's nodes: header, header_and_middle, whole, "
-    "children, predicted or payload");
 DEFINE_bool(on_chip_locks, true,
             "--local: lock table in the NIC's memory where there is any (a running store's servers "
             "decide that themselves)");
@@ -140,8 +135,6 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .fabric = FLAGS_fabric,
           .device = FLAGS_device,
           .cache_bytes = FLAGS_cache_bytes,
-          .traversal_batch = FLAGS_traversal_batch,
-          .prefetch = FLAGS_prefetch,
           .on_chip_locks = FLAGS_on_chip_locks};
 }
 
@@ -158,10 +151,6 @@ std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
   return words;
 }
 
-// Flags of the product's client.
-constexpr std::array<std::string_view, 3> kOfProduct = {"on_chip_locks", "traversal_batch",
-                                                        "prefetch"};
-
 // Returns why a flag makes no sense with the chosen store, or "".
 std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan) {
   for (const std::string& name : given) {
@@ -173,8 +162,7 @@ std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan)
     if (plan.local && is_of_store) {
       return "--local opens a store of its own: leave out --" + name;
     }
-    const bool is_of_product = std::ranges::find(kOfProduct, name) != kOfProduct.end();
-    if (plan.research && is_of_product) {
+    if (plan.research && name == "on_chip_locks") {
       return "--" + name + " is of --design=gossamer: leave it out";
     }
   }

@@ -1,11 +1,9 @@
 #include "compute/bench/plan.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -254,26 +252,6 @@ Status PlanRedis(const FlagValues& flags, Plan& plan) {
   return Ok();
 }
 
-Result<Traversal> ParseTraversal(const FlagValues& flags) {
-  Traversal traversal;
-  if (flags.traversal_batch != "auto") {
-    const char* const end = flags.traversal_batch.data() + flags.traversal_batch.size();
-    const auto [rest, error] = std::from_chars(flags.traversal_batch.data(), end, traversal.batch);
-    if (error != std::errc() || rest != end || traversal.batch == Traversal::kAuto ||
-        traversal.batch > Traversal::kMaxBatch) {
-      return WrongFlag(fmt::format("--traversal_batch={}: give a number from 1 to {}, or auto",
-                                   flags.traversal_batch, Traversal::kMaxBatch));
-    }
-  }
-  const auto* const name = std::ranges::find(kPrefetchNames, flags.prefetch);
-  if (name == std::end(kPrefetchNames)) {
-    return WrongFlag(fmt::format("--prefetch={}: give one of {}", flags.prefetch,
-                                 fmt::join(kPrefetchNames, ", ")));
-  }
-  traversal.prefetch = static_cast<Prefetch>(name - std::begin(kPrefetchNames));
-  return traversal;
-}
-
 }  // namespace
 
 uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
@@ -322,20 +300,17 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   BOOST_OUTCOME_TRYV(PlanDesign(flags, plan));
   const Result<uint64_t> cache_bytes = ParseSizeFlag("cache_bytes", flags.cache_bytes);
   if (!cache_bytes) return cache_bytes.error();
-  BOOST_OUTCOME_TRY(traversal, ParseTraversal(flags));
   plan.may_meet_others_keys = flags.store_is_named || !flags.local.empty() || plan.redis;
   if (flags.local.empty()) {
     plan.open = {.bootstrap = flags.bootstrap,
                  .store = flags.store,
                  .fabric = flags.fabric,
                  .device = flags.device,
-                 .cache_bytes = cache_bytes.value(),
-                 .traversal = traversal};
+                 .cache_bytes = cache_bytes.value()};
     return plan;
   }
   plan.local.emplace();
   plan.local->cache_bytes = cache_bytes.value();
-  plan.local->traversal = traversal;
   plan.local->on_chip_locks = flags.on_chip_locks;
   if (flags.local != "auto") {
     const Result<uint64_t> memory_bytes = ParseSizeFlag("local", flags.local);

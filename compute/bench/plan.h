@@ -54,8 +54,6 @@ struct FlagValues {
   std::string fabric = "shm";
   std::string device;
   std::string cache_bytes = "256MiB";
-  std::string traversal_batch = "auto";
-  std::string prefetch = "payload";
   bool on_chip_locks = true;
 };
 

@@ -294,10 +294,6 @@ TEST(PlanTest, WrongFlagsAreASentence) {
       {[](FlagValues& f) { f.design = "naive"; },
        "--design=naive is a store in this process: give --local"},
       {[](FlagValues& f) { f.cache_bytes = "x"; }, "--cache_bytes: "},
-      {[](FlagValues& f) { f.traversal_batch = "0"; }, "--traversal_batch=0: give a number from 1"},
-      {[](FlagValues& f) { f.traversal_batch = "65"; }, "--traversal_batch=65: "},
-      {[](FlagValues& f) { f.traversal_batch = "8x"; }, "--traversal_batch=8x: "},
-      {[](FlagValues& f) { f.prefetch = "all"; }, "--prefetch=all: give one of header, "},
       {[](FlagValues& f) {
          f.local = "auto";
          f.phase = "run";

@@ -78,7 +78,7 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--local", "--design=fast"}, "--design=fast is not one of naive, combined, on_chip, "},
       {{"--design=sherman"}, "--design=sherman is a store in this process: give --local"},
       {{"--local", "--design=sherman", "--batch=8"}, "leave out --batch"},
-      {{"--local", "--design=naive", "--prefetch=whole"}, "--prefetch is of --design=gossamer"},
+      {{"--local", "--design=naive", "--on_chip_locks"}, "--on_chip_locks is of --design=gossamer"},
       {{"run"}, "takes flags only; 'run' is none"},
   };
   for (const Case& wrong : cases) {

@@ -26,7 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gossamer/traversal.h"
+#include "compute/cache/traversal.h"
 
 namespace gossamer {
 
@@ -34,7 +34,7 @@ class BatchTuner {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::array<uint32_t, 5> kSizes = {1, 8, 16, 32, 64};
-  static_assert(kSizes.back() == Traversal::kMaxBatch);
+  static_assert(kSizes.back() == kMaxGroup);
   static constexpr uint32_t kTrialEvery = 64;
   static constexpr uint32_t kWindow = 15;
 
@@ -44,7 +44,7 @@ class BatchTuner {
     bool is_trial;
   };
 
-  // The size for the next chunk, of 1 to kMaxBatch keys. If it is a trial, `Report` follows.
+  // The size for the next chunk, of 1 to kMaxGroup keys. If it is a trial, `Report` follows.
   [[nodiscard]] Choice Next(size_t keys);
   // The chunk of the trial took that long.
   void Report(const Choice& trial, Clock::duration took);
@@ -66,7 +66,7 @@ class BatchTuner {
     return count;
   }
 
-  std::array<Class, std::bit_width(Traversal::kMaxBatch) + 1> classes_{};
+  std::array<Class, std::bit_width(kMaxGroup) + 1> classes_{};
 };
 
 }  // namespace gossamer

@@ -50,8 +50,8 @@ CostOfKey BestAt(uint32_t best) {
 TEST(BatchTunerTest, FindsTheBestSize) {
   for (const uint32_t best : BatchTuner::kSizes) {
     BatchTuner tuner;
-    Tune(tuner, Traversal::kMaxBatch, kSettling, BestAt(best));
-    EXPECT_EQ(SizeOf(tuner, Traversal::kMaxBatch, BestAt(best)), best);
+    Tune(tuner, kMaxGroup, kSettling, BestAt(best));
+    EXPECT_EQ(SizeOf(tuner, kMaxGroup, BestAt(best)), best);
   }
 }
 

@@ -75,8 +75,7 @@ CachedNode NodeCache::Lookup(uint32_t level, const SearchGoal& goal, uint32_t& c
   if (!goal.is_below()) {
     const SeparatorNode* const root = nodes.root();
     if (root == nullptr) return {};
-    Place place;
-    FindPlaces(root, {&goal.key(), 1}, Prefetch::kHeader, {&place, 1});
+    const Place place = FindPlace(root, goal.key());
     if (place.image == SeparatorIndex::GapNode()) return {};
     child = place.index;
     return CachedNode(place.image);
@@ -115,15 +114,14 @@ NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key, Counts coun
   if (root_word.level() == 0) return SpotOf(root_word);
   const SeparatorNode* const root = index(1).root();
   if (root == nullptr) return {};
-  Place place;
-  FindPlaces(root, {&key, 1}, Prefetch::kHeader, {&place, 1});
+  const Place place = FindPlace(root, key);
   if (counts == Counts::kUse) CountUse(reader, place.image);
   return SpotAt(place);
 }
 
-void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
-                           const Traversal& traversal, std::span<LeafSpot> spots) const {
-  assert(traversal.batch != 0 && traversal.batch <= Traversal::kMaxBatch);
+void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys, size_t batch,
+                           std::span<LeafSpot> spots, PlaceFinder find) const {
+  assert(batch != 0 && batch <= kMaxGroup);
   const EpochReader::Guard guard(reader.epoch_);
   const SeparatorNode* const root = index(1).root();
   const RootWord root_word = this->root();
@@ -131,7 +129,7 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
     std::ranges::fill(spots, root_word.level() == 0 ? SpotOf(root_word) : LeafSpot{});
     return;
   }
-  TakePlaces(FindPlaces, root, keys, traversal, [&](size_t i, const Place& place) {
+  TakePlaces(find, root, keys, batch, [&](size_t i, const Place& place) {
     spots[i] = SpotAt(place);
     CountUse(reader, place.image);
   });

@@ -116,10 +116,10 @@ class NodeCache {
   enum class Counts : uint8_t { kUse, kNothing };
   // The leaf of `key`.
   LeafSpot FindSpot(Reader& reader, KeyView key, Counts counts = Counts::kUse) const;
-  // The leaves of many keys, in the order of the keys. One epoch guard for all. Requires:
-  // `traversal.batch` is 1 to kMaxBatch.
-  void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Traversal& traversal,
-                  std::span<LeafSpot> spots) const;
+  // The leaves of many keys, in the order of the keys, found by `find`, `batch` of them at a time. One
+  // epoch guard for all. Requires: `batch` is 1 to kMaxGroup.
+  void FindLeaves(Reader& reader, std::span<const KeyView> keys, size_t batch,
+                  std::span<LeafSpot> spots, PlaceFinder find = FindPlaces) const;
   // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
   // then those to its right. Returns their number, and sets `end` to where the last of them ends.
   size_t CollectRight(Reader& reader, KeyView key, size_t limit, std::vector<LeafRef>& leaves,

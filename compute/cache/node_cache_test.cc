@@ -39,7 +39,7 @@ TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
   cache.SetRoot(RootWord(LeafAt(7), 0));
   const std::vector<KeyView> keys(5, "k");
   std::vector<NodeCache::LeafSpot> spots(keys.size());
-  cache.FindLeaves(reader, keys, {.batch = 64}, spots);
+  cache.FindLeaves(reader, keys, 64, spots);
   spots.push_back(cache.FindSpot(reader, "k"));
   for (const NodeCache::LeafSpot& spot : spots) {
     EXPECT_EQ(spot.leaf, LeafAt(7));
@@ -200,7 +200,7 @@ TEST(NodeCacheTest, MissesKeepNoNode) {
     if (cache.Insert(NodeAt(i), ParentOf(1000 * i, 1000 * i + 10)) != 0) break;
     const KeyView key = missing;
     NodeCache::LeafSpot spot;
-    cache.FindLeaves(reader, {&key, 1}, {.batch = 1}, {&spot, 1});
+    cache.FindLeaves(reader, {&key, 1}, 1, {&spot, 1});
     ASSERT_TRUE(spot.leaf.is_null());
     ASSERT_TRUE(cache.FindSpot(reader, missing).leaf.is_null());
   }
@@ -296,8 +296,7 @@ class NodeCacheChangesTest : public testing::Test {
     }
     const std::vector<KeyView> views(keys.begin(), keys.end());
     std::vector<NodeCache::LeafSpot> spots(keys.size());
-    const auto prefetch = static_cast<Prefetch>(random_.Below(std::size(kPrefetchNames)));
-    cache_.FindLeaves(reader, views, {.batch = 32, .prefetch = prefetch}, spots);
+    cache_.FindLeaves(reader, views, 32, spots);
     for (size_t i = 0; i < spots.size(); ++i) {
       if (spots[i].leaf.is_null()) continue;
       ASSERT_TRUE(IsLeafOf(spots[i].leaf, numbers[i])) << numbers[i];

@@ -13,7 +13,7 @@ constexpr size_t kWordBytes = sizeof(uint64_t);
 uint64_t WordAt(KeyView key, size_t at) { return KeyPrefix(key.substr(std::min(at, key.size()))); }
 
 // How many of `kCount` digests are at most `digest`. Without a branch: the compiler compares several at a time. (Lookups
-// search many nodes, by wider vectors: traversal.cc.)
+// search many nodes, by wider vectors: traversal-inl.h.)
 template <uint32_t kCount>
 uint32_t CountAtMost(const int32_t* digests, int32_t digest) {
   uint32_t count = 0;

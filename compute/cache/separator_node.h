@@ -159,7 +159,7 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
     return index != 0 && CompareSeparator(index, bound) == 0 ? index - 1 : index;
   }
 
-  // ---- Nodes of pairs: only these, `payload` and FindDigests (traversal.h) are for them.
+  // ---- Nodes of pairs: only these, `payload` and FindPlacesBy (traversal-inl.h) are for them.
 
   uint64_t low() const { return base_; }
   uint64_t pair_key(uint32_t i) const { return payload(i).load(std::memory_order_relaxed); }

@@ -8,44 +8,12 @@
 #include <optional>
 #include <set>
 
-#include "common/random.h"
-#include "common/testing/seed.h"
 #include "compute/cache/separator_index.h"
+#include "compute/cache/separator_test_support.h"
 #include "compute/cache/traversal.h"
 
 namespace gossamer {
 namespace {
-
-// Keys of several shapes, close enough to each other to make digests tie.
-class SeparatorTest : public testing::TestWithParam<size_t> {
- protected:
-  std::string Draw() {
-    const auto letters = [this](size_t count, uint64_t kinds, char first) {
-      std::string text;
-      for (size_t i = 0; i < count; ++i) {
-        text.push_back(static_cast<char>(static_cast<uint64_t>(first) + random_.Below(kinds)));
-      }
-      return text;
-    };
-    switch (GetParam()) {
-      case 0: return letters(8, 256, 0);
-      case 1: return letters(random_.Below(9), 3, 0);
-      case 2: return "a long prefix that all " + letters(random_.Below(9), 3, '\0');
-      case 3:
-        return letters(random_.Below(2), 4, 'a') + std::string(random_.Below(16), 'k') +
-               letters(random_.Below(15), 3, '\0');
-      case 4: return letters(4, 256, 0).substr(0, 1 + random_.Below(4));
-      default: {
-        std::string number(8, '\0');
-        number[7] = static_cast<char>(random_.Below(256));
-        number[6] = static_cast<char>(random_.Below(4));
-        return number;
-      }
-    }
-  }
-
-  Random random_{TestSeed()};
-};
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SeparatorTest, testing::Range(size_t{0}, size_t{6}));
 
@@ -237,106 +205,24 @@ TEST_P(SeparatorTest, AnIndexIsATotalMap) {
   }
 }
 
-// For a group of keys, each prefetch strategy and each vector target finds the places that one key
-// at a time finds.
+// For a group of keys and for each alone, each vector target finds the places that a search finds.
 TEST_P(SeparatorTest, ATraversalFindsWhatASearchFinds) {
   NodeMemory memory;
   SeparatorIndex index(memory);
-  std::set<std::string> lows{""};
-  while (lows.size() < 1500) {
-    const std::string low = Draw() + Draw();
-    lows.insert(low.substr(0, kMaxKeyBytes));
-  }
-  std::vector<SeparatorNode*> images;
-  for (auto low = lows.begin(); low != lows.end();) {
-    SeparatorList list;
-    const std::string first = *low;
-    for (size_t count = 1 + random_.Below(20); low != lows.end() && count != 0; --count, ++low) {
-      list.Append(*low, random_.Next(), random_.Next());
-    }
-    images.push_back(SeparatorNode::Make(memory.arena(), list, 0, list.size(), {2, 0, 0}));
-    const bool is_gap = random_.Below(10) == 0;
-    index.Set(first, is_gap ? SeparatorIndex::kGap : reinterpret_cast<uint64_t>(images.back()),
-              uint64_t{1} << 40);
-  }
+  const std::vector<SeparatorNode*> images = FillIndex(memory, index);
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    for (size_t prefetch = 0; prefetch < std::size(kPrefetchNames); ++prefetch) {
-      std::vector<std::string> keys;
-      for (size_t i = 0; i < kMaxGroup; ++i) keys.push_back((Draw() + Draw()).substr(0, 32));
-      const std::vector<KeyView> views(keys.begin(), keys.end());
-      std::vector<Place> places(keys.size());
-      FindPlaces(index.root(), views, static_cast<Prefetch>(prefetch), places);
-      for (size_t i = 0; i < keys.size(); ++i) {
-        const uint64_t word = index.Covering(keys[i]).word;
-        ASSERT_EQ(places[i].image, SeparatorIndex::NodeAt(word)) << hwy::TargetName(target);
-        ASSERT_EQ(places[i].index, places[i].image->ChildIndex(keys[i]));
-      }
+    const std::vector<std::string> keys = DrawGroup();
+    const std::vector<KeyView> views(keys.begin(), keys.end());
+    std::vector<Place> places(keys.size());
+    FindPlaces(index.root(), views, places);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      ExpectPlace(index, keys[i], places[i], target);
+      ExpectPlace(index, keys[i], FindPlace(index.root(), keys[i]), target);
     }
   }
   hwy::SetSupportedTargetsForTest(0);
   for (SeparatorNode* image : images) SeparatorNode::Free(memory.arena(), image);
-}
-
-// Keys are drawn close together and far apart, so that many digests of a node tie, or none.
-TEST(PairNodeTest, ATraversalFindsTheLastPairThatIsNotAbove) {
-  Random random(TestSeed());
-  for (const uint32_t bits : {14, 40, 64}) {
-    NodeMemory memory;
-    SeparatorIndex index(memory);
-    const auto draw = [&] { return random.Next() >> (64 - bits); };
-    std::set<uint64_t> keys{0, ~uint64_t{0}};
-    while (keys.size() < 3000) keys.insert(draw());
-    const auto view_of = [](const uint64_t& big_endian) {
-      return KeyView(reinterpret_cast<const char*>(&big_endian), sizeof big_endian);
-    };
-    for (auto key = keys.begin(); key != keys.end();) {
-      std::vector<SeparatorNode::Pair> pairs;
-      for (size_t count = 1 + random.Below(random.Below(10) == 0 ? 400 : 128);
-           key != keys.end() && count != 0; --count, ++key) {
-        pairs.push_back({*key, ~*key});
-      }
-      // A node may begin below its first pair, but not at or below the one before.
-      const uint64_t first = pairs[0].key;
-      const uint64_t before = first == 0 ? 0 : *std::prev(keys.find(first));
-      const uint64_t low = first == 0 ? 0 : first - random.Below(first - before);
-      const SeparatorNode* const node = SeparatorNode::MakeOfPairs(memory.arena(), low, pairs);
-      ASSERT_EQ(node->low(), low);
-      const uint64_t big_endian = __builtin_bswap64(low);
-      index.Set(low == 0 ? KeyView() : view_of(big_endian), reinterpret_cast<uint64_t>(node),
-                uint64_t{1} << 40);
-    }
-    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-      hwy::SetSupportedTargetsForTest(target);
-      for (size_t prefetch = 0; prefetch < std::size(kPrefetchNames); ++prefetch) {
-        std::vector<uint64_t> sought;
-        for (size_t i = 0; i < kMaxGroup; ++i) {
-          const auto at = keys.lower_bound(draw());
-          sought.push_back(random.Below(2) == 0 || at == keys.end() ? draw() : *at);
-        }
-        sought[0] = ~uint64_t{0};
-        std::vector<uint64_t> words;
-        for (const uint64_t key : sought) words.push_back(__builtin_bswap64(key));
-        std::vector<KeyView> views;
-        for (const uint64_t& word : words) views.push_back(view_of(word));
-        std::vector<Place> places(sought.size());
-        FindDigests(index.root(), views, static_cast<Prefetch>(prefetch), places);
-        for (size_t i = 0; i < sought.size(); ++i) {
-          const SeparatorNode& node = *places[i].image;
-          const uint32_t found = node.ConfirmPair(places[i].index, sought[i]);
-          const uint64_t expected = *std::prev(keys.upper_bound(sought[i]));
-          if (node.low() <= expected) {
-            ASSERT_EQ(node.pair_key(found), expected) << hwy::TargetName(target);
-            ASSERT_EQ(node.pair_value(found).load(), ~expected);
-          } else {
-            ASSERT_EQ(found, 0u) << "the key is below all pairs of its node";
-            ASSERT_GT(node.pair_key(0), sought[i]);
-          }
-        }
-      }
-    }
-    hwy::SetSupportedTargetsForTest(0);
-  }
 }
 
 TEST(SeparatorIndexTest, NodesAreNarrowOnceChangesAreExpected) {

@@ -17,7 +17,6 @@
 #include "compute/cache/search_goal.h"
 #include "compute/counters/leaf_sketch.h"
 #include "compute/counters/live_counters.h"
-#include "gossamer/traversal.h"
 #include "proto/internal_node.h"
 
 namespace gossamer {
@@ -26,9 +25,8 @@ class SessionCache {
  public:
   using Step = NodeCache::Step;
 
-  SessionCache(NodeCache& cache, const Traversal& traversal, LiveCacheCounts& counts,
-               LeafSketch& leaves)
-      : cache_(cache), traversal_(traversal), reader_(cache), counts_(counts), leaves_(leaves) {}
+  SessionCache(NodeCache& cache, LiveCacheCounts& counts, LeafSketch& leaves)
+      : cache_(cache), reader_(cache), counts_(counts), leaves_(leaves) {}
 
   LiveCacheCounts& counts() { return counts_; }
   RootWord root() const { return cache_.root(); }
@@ -75,11 +73,7 @@ class SessionCache {
 
   // The leaves for many keys, not counted; null where it is not cached.
   void FindLeaves(std::span<const KeyView> keys, std::span<NodeCache::LeafSpot> spots) {
-    if (traversal_.batch != Traversal::kAuto) {
-      cache_.FindLeaves(reader_, keys, traversal_, spots);
-    } else {
-      FindLeavesTuned(keys, spots);
-    }
+    FindLeavesTuned(keys, spots);
     leaves_.UseMany(
         keys.size(), [spots](size_t i) { return spots[i].leaf; },
         [keys](size_t i) { return keys[i]; });
@@ -139,15 +133,13 @@ class SessionCache {
  private:
   void FindLeavesTuned(std::span<const KeyView> keys, std::span<NodeCache::LeafSpot> spots) {
     const BatchTuner::Choice choice = tuner_.Next(keys.size());
-    const Traversal traversal{choice.size, traversal_.prefetch};
-    if (!choice.is_trial) return cache_.FindLeaves(reader_, keys, traversal, spots);
+    if (!choice.is_trial) return cache_.FindLeaves(reader_, keys, choice.size, spots);
     const BatchTuner::Clock::time_point start = BatchTuner::Clock::now();
-    cache_.FindLeaves(reader_, keys, traversal, spots);
+    cache_.FindLeaves(reader_, keys, choice.size, spots);
     tuner_.Report(choice, BatchTuner::Clock::now() - start);
   }
 
   NodeCache& cache_;
-  const Traversal traversal_;
   BatchTuner tuner_;
   NodeCache::Reader reader_;
   LiveCacheCounts& counts_;

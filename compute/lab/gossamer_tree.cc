@@ -62,7 +62,10 @@ void GossamerTree::FindMany(std::span<const Key> keys, std::span<std::optional<V
     std::ranges::fill(values, std::nullopt);
     return;
   }
-  const Traversal traversal{std::min(batch, Traversal::kMaxBatch), static_cast<Prefetch>(prefetch)};
+  const auto find = [prefetch](const SeparatorNode* from, std::span<const KeyView> some,
+                               std::span<Place> places) {
+    FindDigests(from, some, static_cast<Prefetch>(prefetch), places);
+  };
   std::array<uint64_t, kChunk> words;
   std::array<KeyView, kChunk> views;
   for (size_t first = 0; first < keys.size(); first += kChunk) {
@@ -72,7 +75,7 @@ void GossamerTree::FindMany(std::span<const Key> keys, std::span<std::optional<V
       views[i] = {reinterpret_cast<const char*>(&words[i]), sizeof words[i]};
     }
     TakePlaces(
-        FindDigests, root, std::span(views).first(count), traversal,
+        find, root, std::span(views).first(count), std::min<size_t>(batch, kMaxGroup),
         [&](size_t i, const Place& place) { values[first + i] = ValueAt(place, keys[first + i]); });
   }
 }

@@ -25,6 +25,7 @@
 #include "compute/cache/node_memory.h"
 #include "compute/cache/separator_index.h"
 #include "compute/cache/traversal.h"
+#include "compute/lab/index_traversal.h"
 #include "compute/lab/tree.h"
 
 namespace gossamer::lab {

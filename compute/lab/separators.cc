@@ -8,6 +8,7 @@
 
 #include "common/random.h"
 #include "compute/cache/node_cache.h"
+#include "compute/lab/index_traversal.h"
 #include "proto/internal_node.h"
 
 namespace gossamer::lab {
@@ -44,9 +45,9 @@ class CacheOfStore {
   }
 
   RemotePtr Find(KeyView key) { return cache_.Find(reader_, SearchGoal::Covering(key), 0)->node; }
-  void FindMany(std::span<const KeyView> keys, const Traversal& traversal,
-                std::span<NodeCache::LeafSpot> spots) {
-    cache_.FindLeaves(reader_, keys, traversal, spots);
+  void FindMany(std::span<const KeyView> keys, size_t batch, std::span<NodeCache::LeafSpot> spots,
+                PlaceFinder find) {
+    cache_.FindLeaves(reader_, keys, batch, spots, find);
   }
   bool IsRight(RemotePtr leaf, KeyView key) const {
     const uint64_t word = KeyPrefix(key);
@@ -88,12 +89,11 @@ struct Sought {
   std::vector<KeyView> keys;
 };
 
-Traversal TraversalOf(const RunOptions& options) {
+// Without a way to prefetch, the store's.
+PlaceFinder FinderOf(const RunOptions& options) {
   const auto* const name = std::ranges::find(kPrefetchNames, options.prefetch);
-  const Traversal usual;
-  return {std::min(options.batch, Traversal::kMaxBatch),
-          name == std::end(kPrefetchNames) ? usual.prefetch
-                                           : static_cast<Prefetch>(name - kPrefetchNames)};
+  if (name == std::end(kPrefetchNames)) return FindPlaces;
+  return FinderBy(static_cast<Prefetch>(name - kPrefetchNames));
 }
 
 // Looks all keys up. `check(leaf, i)` gets what was found.
@@ -104,12 +104,13 @@ void Run(CacheOfStore& cache, std::span<const KeyView> keys, const RunOptions& o
     for (size_t i = 0; i < keys.size(); ++i) check(cache.Find(keys[i]), i);
     return;
   }
-  const Traversal traversal = TraversalOf(options);
+  const size_t batch = std::min<size_t>(options.batch, kMaxGroup);
+  const PlaceFinder find = FinderOf(options);
   const size_t per_call = std::max(options.steps_per_call, options.batch);
   std::vector<NodeCache::LeafSpot> spots(per_call);
   for (size_t first = 0; first < keys.size(); first += per_call) {
     const auto some = keys.subspan(first, std::min(per_call, keys.size() - first));
-    cache.FindMany(some, traversal, std::span(spots).first(some.size()));
+    cache.FindMany(some, batch, std::span(spots).first(some.size()), find);
     for (size_t i = 0; i < some.size(); ++i) check(spots[i].leaf, first + i);
   }
 }

@@ -102,7 +102,7 @@ class NodeReaderTest : public ::testing::Test {
   StoreState store_{Parameters(), {}};
   LiveCacheCounts counts_;
   LeafSketch leaves_;
-  SessionCache cache_{store_.cache, {}, counts_, leaves_};
+  SessionCache cache_{store_.cache, counts_, leaves_};
   LiveCount rereads_;
   NodeReader nodes_{store_, session_.links, session_.pauses, session_.locks, cache_, rereads_};
   HopRecorder events_;

@@ -21,7 +21,6 @@
 #include "compute/session/running_operations.h"
 #include "compute/session/server_search.h"
 #include "compute/session/servers.h"
-#include "gossamer/traversal.h"
 #include "proto/leaf.h"
 #include "proto/region.h"
 
@@ -34,7 +33,6 @@ struct TreeOptions {
   // refusal when they renew their leases.
   uint32_t memory_patience_ms = 2500;
   uint64_t seed = 0;  // for all random choices; 0: a new one each time
-  Traversal traversal{};
 };
 
 // What any leaf stores itself, whatever its prefix. Longer keys may be long keys, and longer values go to blocks.

@@ -24,19 +24,11 @@ namespace {
 // operation.
 constexpr int kMostTriesToAdd = 17;
 
-// Errors: InvalidArgument: a traversal that there is not.
 template <typename Options>
-Result<TreeOptions> TreeOptionsOf(const Options& options) {
-  if (const auto& [batch, prefetch] = options.traversal; !options.traversal.is_valid()) {
-    return MakeError(
-        Code::kInvalidArgument,
-        fmt::format("traversal of {} keys, prefetch {}: give {} keys at most, and an enumerator",
-                    batch, static_cast<int>(prefetch), Traversal::kMaxBatch));
-  }
+TreeOptions TreeOptionsOf(const Options& options) {
   TreeOptions tree;
   tree.cache_bytes = options.cache_bytes;
   tree.lock_timeout_ms = options.lock_timeout_ms;
-  tree.traversal = options.traversal;
   return tree;
 }
 
@@ -51,7 +43,6 @@ Result<std::unique_ptr<Store>> Store::OpenLocal(const LocalOptions& options) {
 }
 
 Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
-  BOOST_OUTCOME_TRY(tree_options, TreeOptionsOf(options));
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
   BOOST_OUTCOME_TRY(observation, Observation::Begin(options.observer));
@@ -75,11 +66,10 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                                                  record.fabric + ", not on " + options.fabric);
   }
   store->bootstrap_ = std::move(bootstrap);
-  return Finish(std::move(store), record, tree_options, std::move(observation));
+  return Finish(std::move(store), record, TreeOptionsOf(options), std::move(observation));
 }
 
 Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {
-  BOOST_OUTCOME_TRY(tree_options, TreeOptionsOf(options));
   BOOST_OUTCOME_TRY(observation, Observation::Begin(options.observer));
   EmbeddedMemoryOptions memory_options;
   memory_options.memory_bytes = options.memory_bytes;
@@ -97,7 +87,7 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   record.servers.resize(1);
   record.servers[0].address = store->memory_->address();
   BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
-  return Finish(std::move(store), record, tree_options, std::move(observation));
+  return Finish(std::move(store), record, TreeOptionsOf(options), std::move(observation));
 }
 
 Result<std::unique_ptr<Store>> OpenStore::Finish(std::unique_ptr<OpenStore> store,

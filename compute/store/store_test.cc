@@ -347,32 +347,6 @@ TEST(StoreMemoryTest, TellsAboutHowManyKeysThereAre) {
   }
 }
 
-TEST(StoreOpenTest, RefusesATraversalThatThereIsNot) {
-  const auto opened_with = [](const Traversal& traversal) -> Status {
-    LocalOptions local;
-    local.memory_bytes = uint64_t{4} << 20;
-    local.traversal = traversal;
-    const Result<std::unique_ptr<Store>> store = Store::OpenLocal(local);
-    OpenOptions open;
-    open.bootstrap = "dir:/nowhere";
-    open.traversal = traversal;
-    const Result<std::unique_ptr<Store>> absent = Store::Open(open);
-    EXPECT_FALSE(absent);
-    if (store) return Ok();
-    EXPECT_EQ(store.error().message, absent.error().message);
-    return store.error();
-  };
-  EXPECT_TRUE(opened_with(Traversal{}));
-  EXPECT_TRUE(opened_with({Traversal::kMaxBatch, Prefetch::kHeader}));
-  const Status batch = opened_with({Traversal::kMaxBatch + 1, Prefetch::kHeader});
-  ASSERT_FALSE(batch);
-  EXPECT_EQ(batch.error().code, Code::kInvalidArgument);
-  EXPECT_NE(batch.error().message.find("65 keys"), std::string::npos) << batch.error().message;
-  const Status prefetch = opened_with({1, static_cast<Prefetch>(std::size(kPrefetchNames))});
-  ASSERT_FALSE(prefetch);
-  EXPECT_EQ(prefetch.error().code, Code::kInvalidArgument);
-}
-
 TEST_P(StoreTest, SaysWhichArgumentIsTooLong) {
   const std::string long_key(GetParam().parameters.max_key_bytes + size_t{1}, 'k');
   const Status put = session_->Put(long_key, "v");

@@ -18,7 +18,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEven
              },
              [this](ServerSearch& search) { return store.find_server(search); },
              &store.allocator.leases(), &store.cache.flushes()}),
-      cache(store.cache, store.options.traversal, counters.cache, figures.leaves),
+      cache(store.cache, counters.cache, figures.leaves),
       memory(links, store.allocator),
       locks{links,         pauses, store.locks,    store.orphans,
             store.leases,  memory, store.geometry, store.options.lock_timeout_ms,

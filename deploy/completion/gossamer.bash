@@ -40,8 +40,6 @@ _gossamer_values() {  # FLAG PREFIX
     --design) words='naive combined on_chip hierarchical sherman gossamer' ;;
     --workload) words='a b c d e f u' ;;
     --key_form) words='numbers ycsb' ;;
-    --prefetch) words='header header_and_middle whole children predicted payload' ;;
-    --traversal_batch) words='auto' ;;
     --bootstrap) words='memcached:// dir:' ;;
     --flagfile | --json | --keys | --output | --value_file | --requirepass_file | --redis_password_file | --users_file | \
       --tls_*_file)

@@ -52,7 +52,6 @@
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
 #include "gossamer/task.h"
-#include "gossamer/traversal.h"
 #include "gossamer/values.h"
 
 namespace gossamer {
@@ -68,7 +67,6 @@ struct OpenOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
-  Traversal traversal{};
   // Told when the store is open and when it closes; null: none. gossamer/metrics.h has one.
   std::shared_ptr<StoreObserver> observer = {};
 };
@@ -80,7 +78,6 @@ struct LocalOptions {
   bool on_chip_locks = true;  // the lock table in device memory, if there is any
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
-  Traversal traversal{};
   std::shared_ptr<StoreObserver> observer = {};  // as in OpenOptions
 };
 
@@ -234,8 +231,8 @@ class Store {
   // Opens an existing store through its bootstrap.
   // Errors: NotFound if there is no store of that name. NodeUnreachable if the bootstrap or server
   // 0, which holds the root, does not answer (the message says if the record may be of a dead
-  // server). Unsupported if this machine has no such fabric. InvalidArgument for a wrong `traversal`. Those of the
-  // observer.
+  // server). Unsupported if this machine has no such fabric. InvalidArgument if the store has another
+  // one. Those of the observer.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // Reads all that memory servers of a store still have, also if its root is lost: looks at each node in their memory for leaves that
   // are whole, and calls emit(key, value) for what these have, in the order of keys. Returns early if that returns false. For a
@@ -246,7 +243,7 @@ class Store {
       const OpenOptions& options,
       const std::function<bool(std::string_view key, std::string_view value)>& emit);
   // Creates a store in this process, with its own memory server. Both end with the Store.
-  // Errors: InvalidArgument for a wrong `traversal`. Those of the observer.
+  // Errors: those of the observer.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
 
   virtual ~Store() = default;

@@ -23,7 +23,7 @@ namespace gossamer {
 
 class GetPipeline {
  public:
-  static constexpr size_t kMaxKeys = Traversal::kMaxBatch;
+  static constexpr size_t kMaxKeys = kMaxGroup;
 
   // The keys, by their number, whose READs are in one batch.
   struct Part {
