@@ -25,7 +25,7 @@ constexpr size_t kNearFraction = 2;
 constexpr size_t kSplitReach = 6;
 // What a split at (1/2 + d) of the entries costs: this times d^2, of the bytes of the leaf. By
 // FindMiddle's argument it is 2.9. Of 2, 2.9, 4 and 6, 4 gave the least memory for paths, URLs, log
-// keys and numbers (scripts/memory_by_order).
+// keys and numbers (scripts/research/memory_by_order).
 constexpr double kUnevenCost = 4;
 
 // Most units hold few entries, and an array for the maximum takes time to construct.

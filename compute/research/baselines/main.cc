@@ -1,5 +1,5 @@
 // gossamer-bench-baselines: Redis, LMDB or Gossamer under the load of gossamer-bench, and scans.
-// scripts/compare runs it.
+// scripts/research/compare runs it.
 
 #include <fmt/core.h>
 #include <gflags/gflags.h>

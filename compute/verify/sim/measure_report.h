@@ -1,4 +1,4 @@
-// Reports of measurements: a table for people, and JSON for scripts/plot.
+// Reports of measurements: a table for people, and JSON for scripts/research/plot.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
