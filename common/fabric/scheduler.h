@@ -92,11 +92,13 @@ class Scheduler {
   // Runs `task` to its end together with all other spawned tasks. Returns: its value.
   template <typename T>
   T Run(Task<T> task) {
-    std::optional<T> value;
-    bool done = false;
-    Capture(std::move(task), value, done);
-    RunWhile([&done] { return !done; });
-    return std::move(*value);
+    RunUntilDone(task.handle());
+    return task.Take();
+  }
+  // The same for a coroutine that has not started, and is still there when it is done.
+  void RunUntilDone(std::coroutine_handle<> task) {
+    task.resume();
+    RunWhile([task] { return !task.done(); });
   }
 
   // Resumes `waiter` in the next `RunOnce`, behind those made ready before it.
@@ -203,12 +205,6 @@ class Scheduler {
   internal::Detached Drive(Task<void> task) {
     co_await task;
     --running_;
-  }
-
-  template <typename T>
-  internal::Detached Capture(Task<T> task, std::optional<T>& value, bool& done) {
-    value.emplace(co_await task);
-    done = true;
   }
 
   Endpoint& endpoint_;

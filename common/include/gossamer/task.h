@@ -1,9 +1,10 @@
 // Task<T>: a lazily started coroutine, and the pool of its frames.
 //
-// A task starts when it is awaited (or spawned on a scheduler) and runs on one thread from start to
-// end. A child that finishes without suspending returns directly to its parent, so the stack is never
-// deeper than the nesting of awaits, whether or not the compiler does symmetric transfer (it does not
-// without optimisation or under sanitizers). A task that suspended resumes its parent when it ends.
+// A task starts when it is awaited, spawned or run, and runs on one thread from start to end. A
+// child that finishes without suspending returns directly to its parent, so the stack is never
+// deeper than the nesting of awaits, whether or not the compiler does symmetric transfer (without
+// optimisation or under sanitizers it does not). A task that suspended resumes its parent when it
+// ends.
 //
 // Cost: frames come from thread-local free lists, one for each 64 B of size below 16 KiB; the
 // steady state allocates nothing.
@@ -11,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -184,6 +186,15 @@ class [[nodiscard]] Task {
   };
   Awaiter operator co_await() const& noexcept { return Awaiter{handle_}; }
   Awaiter operator co_await() && noexcept { return Awaiter{handle_}; }
+
+  // For what runs a task without awaiting it: `resume` starts the coroutine, which is `done` once
+  // `Take` may be called. Requires (unchecked): nothing awaits the task.
+  std::coroutine_handle<> handle() const { return handle_; }
+  // Returns: the coroutine's value, once. Requires: it is done.
+  T Take() {
+    assert(handle_.done());
+    return handle_.promise().Take();
+  }
 
  private:
   void Destroy() {

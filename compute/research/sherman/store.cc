@@ -64,12 +64,7 @@ class ShermanCursor final : public ScanCursor {
     if (status_) status_ = bound.error();
     return std::nullopt;
   }
-  void Refill() override {
-    session_.scheduler_.Run([](ShermanCursor& cursor) -> Task<bool> {
-      co_await cursor.AsyncRefill();
-      co_return true;
-    }(*this));
-  }
+  void Refill() override { session_.scheduler_.Run(AsyncRefill()); }
   // Leaves may be empty, and so may a part of the scan.
   Task<void> AsyncRefill() override {
     SetEntries({}, nullptr);
