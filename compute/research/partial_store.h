@@ -53,36 +53,6 @@ class PartialSession : public Session {
  public:
   explicit PartialSession(std::string_view name) : name_(name) {}
 
-  Status Insert(std::string_view, std::string_view) override { return Absent(); }
-  Status Update(std::string_view, std::string_view) override { return Absent(); }
-  Status Modify(std::string_view, ValueModifier&) override { return Absent(); }
-  Status Delete(std::string_view) override { return Absent(); }
-  std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override {
-    return {keys.size(), Absent()};
-  }
-  void MultiGet(std::span<const std::string_view> keys, Values& values) override {
-    SetAbsent(keys.size(), values);
-  }
-  std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override {
-    return {pairs.size(), Absent()};
-  }
-  std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override {
-    return {keys.size(), Absent()};
-  }
-  void MultiPut(std::span<const KeyValueView>, std::span<Status> results) override {
-    SetAbsent(results);
-  }
-  void MultiDelete(std::span<const std::string_view>, std::span<Status> results) override {
-    SetAbsent(results);
-  }
-  void MultiModify(std::span<const KeyModifier>, std::span<Status> results) override {
-    SetAbsent(results);
-  }
-  SortedLoad LoadSorted(std::span<const KeyValueView>, double) override { return {0, Absent()}; }
-  RangeDeletion DeleteRange(const KeyRange&, const std::function<bool(uint64_t)>&) override {
-    return {0, Absent()};
-  }
-
   Task<Status> AsyncInsert(std::string_view, std::string_view) override { co_return Absent(); }
   Task<Status> AsyncUpdate(std::string_view, std::string_view) override { co_return Absent(); }
   Task<Status> AsyncModify(std::string_view, ValueModifier&) override { co_return Absent(); }

@@ -25,57 +25,6 @@ OpenSession::~OpenSession() {
   if (shared_.tend_store_links) shared_.tend_store_links();
 }
 
-Result<std::string> OpenSession::Get(std::string_view key) { return RunToEnd(AsyncGet(key)); }
-
-Status OpenSession::Put(std::string_view key, std::string_view value) {
-  return RunToEnd(AsyncPut(key, value));
-}
-
-Status OpenSession::Insert(std::string_view key, std::string_view value) {
-  return RunToEnd(AsyncInsert(key, value));
-}
-
-Status OpenSession::Update(std::string_view key, std::string_view value) {
-  return RunToEnd(AsyncUpdate(key, value));
-}
-
-Status OpenSession::Modify(std::string_view key, ValueModifier& modifier) {
-  return RunToEnd(AsyncModify(key, modifier));
-}
-
-Status OpenSession::Delete(std::string_view key) { return RunToEnd(AsyncDelete(key)); }
-
-std::vector<Result<std::string>> OpenSession::MultiGet(std::span<const std::string_view> keys) {
-  Values values;
-  MultiGet(keys, values);
-  std::vector<Result<std::string>> results;
-  results.reserve(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    Result<std::string_view> value = values[i];
-    if (value) {
-      results.emplace_back(std::string(value.value()));
-    } else {
-      results.emplace_back(std::move(value.error()));
-    }
-  }
-  return results;
-}
-
-std::vector<Status> OpenSession::MultiPut(std::span<const KeyValue> pairs) {
-  std::vector<KeyValueView> views;
-  views.reserve(pairs.size());
-  for (const KeyValue& pair : pairs) views.push_back({pair.key, pair.value});
-  std::vector<Status> results(pairs.size(), Ok());
-  MultiPut(views, results);
-  return results;
-}
-
-std::vector<Status> OpenSession::MultiDelete(std::span<const std::string_view> keys) {
-  std::vector<Status> results(keys.size(), Ok());
-  MultiDelete(keys, results);
-  return results;
-}
-
 Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) { return tree_->Get(key); }
 
 Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value) {
@@ -116,6 +65,7 @@ Task<void> OpenSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
 
 Task<void> OpenSession::AsyncMultiDelete(std::span<const std::string_view> keys,
                                          std::span<Status> results) {
+  assert(results.size() == keys.size());
   return tree_->DeleteMany(keys, results);
 }
 
@@ -132,7 +82,11 @@ std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {
   return std::make_unique<TreeCursor>(*this, options);
 }
 
-bool OpenSession::HasBackground() const { return tree_->background() != 0; }
+void OpenSession::RunUntilDone(std::coroutine_handle<> task) {
+  if (!shared_.orphans.empty()) shared_.orphans.Tend();
+  scheduler_.RunUntilDone(task);
+  scheduler_.RunWhile([this] { return tree_->background() != 0; });
+}
 
 size_t OpenSession::Poll() {
   scheduler_.RunOnce();

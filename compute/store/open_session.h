@@ -1,7 +1,7 @@
 // OpenSession: a thread's coroutines over its own endpoint.
 #pragma once
 
-#include <cassert>
+#include <coroutine>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,37 +23,7 @@ class OpenSession final : public Session {
   // Waits for spawned tasks: an abandoned coroutine could hold a lock.
   ~OpenSession() override;
 
-  Result<std::string> Get(std::string_view key) override;
-  Status Put(std::string_view key, std::string_view value) override;
-  Status Insert(std::string_view key, std::string_view value) override;
-  Status Update(std::string_view key, std::string_view value) override;
-  Status Modify(std::string_view key, ValueModifier& modifier) override;
-  Status Delete(std::string_view key) override;
-  std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override;
-  void MultiGet(std::span<const std::string_view> keys, Values& values) override {
-    RunToEnd(AsyncMultiGet(keys, values));
-  }
-  std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override;
-  std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override;
-  void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
-    assert(results.size() == pairs.size());
-    RunToEnd(AsyncMultiPut(pairs, results));
-  }
-  void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
-    RunToEnd(AsyncMultiDelete(keys, results));
-  }
-  void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override {
-    assert(results.size() == modifiers.size());
-    RunToEnd(AsyncMultiModify(modifiers, results));
-  }
-  SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) override {
-    return RunToEnd(AsyncLoadSorted(pairs, fill));
-  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
-  RangeDeletion DeleteRange(const KeyRange& range,
-                            const std::function<bool(uint64_t deleted)>& progress) override {
-    return RunToEnd(AsyncDeleteRange(range, progress));
-  }
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override;
   Task<Status> AsyncPut(std::string_view key, std::string_view value) override;
@@ -81,26 +51,12 @@ class OpenSession final : public Session {
   // Cursors of this session, which it ends when it ends itself.
   void Add(TreeCursor& cursor) { cursors_.push_back(&cursor); }
   void Remove(TreeCursor& cursor) { std::erase(cursors_, &cursor); }
-  // Runs a task and the repairs it leaves behind: no lock may stay held while the caller is
-  // elsewhere.
-  template <typename T>
-  T RunToEnd(Task<T> task) {
-    if (!shared_.orphans.empty()) shared_.orphans.Tend();
-    T value = scheduler_.Run(std::move(task));
-    scheduler_.RunWhile([this] { return HasBackground(); });
-    return value;
-  }
-  void RunToEnd(Task<void> task) {
-    RunToEnd([](Task<void> inner) -> Task<Status> {
-      co_await inner;
-      co_return Ok();
-    }(std::move(task)))
-        .value();
-  }
+  using Session::RunToEnd;  // also for tasks of the tree
 
  private:
-  // Whether repairs, merges, or what gives memory back run.
-  bool HasBackground() const;
+  // In the background are repairs, merges, and what gives memory back: no lock may stay held while
+  // the caller is elsewhere.
+  void RunUntilDone(std::coroutine_handle<> task) override;
 
   StoreState& shared_;
   std::unique_ptr<Endpoint> endpoint_;

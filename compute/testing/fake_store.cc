@@ -17,151 +17,76 @@ class FakeSession final : public Session {
  public:
   FakeSession(State& state, uint64_t seed) : state_(state), random_(seed) {}
 
-  Result<std::string> Get(std::string_view key) override {
-    WireCounts& wire = Count(OperationClass::kRead);
-    ++wire.reads;
-    wire.bytes_read += FakeStore::kBytes;
-    const std::lock_guard lock(state_.mutex);
-    if (Fails()) return *state_.fail_with;
-    const auto found = state_.map.find(key);
-    if (found == state_.map.end()) return MakeError(Code::kNotFound);
-    return found->second;
-  }
-  Status Put(std::string_view key, std::string_view value) override {
-    return Write(key, value, true, true);
-  }
-  Status Insert(std::string_view key, std::string_view value) override {
-    return Write(key, value, true, false);
-  }
-  Status Update(std::string_view key, std::string_view value) override {
-    return Write(key, value, false, true);
-  }
-  Status Modify(std::string_view key, ValueModifier& modifier) override {
-    const std::lock_guard lock(state_.mutex);
-    if (Fails()) return *state_.fail_with;
-    const auto found = state_.map.find(key);
-    const bool is_there = found != state_.map.end();
-    const ValueModifier::Change change =
-        modifier.Modify(is_there ? std::optional<std::string_view>(found->second) : std::nullopt);
-    if (change.kind == ValueModifier::Kind::kPut) {
-      state_.map[std::string(key)] = std::string(change.value);
-    } else if (change.kind == ValueModifier::Kind::kDelete && is_there) {
-      state_.map.erase(found);
-    }
-    return Ok();
-  }
-  Status Delete(std::string_view key) override {
-    const std::lock_guard lock(state_.mutex);
-    if (Fails()) return *state_.fail_with;
-    const auto found = state_.map.find(key);
-    if (found == state_.map.end()) return MakeError(Code::kNotFound);
-    state_.map.erase(found);
-    return Ok();
-  }
-  std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override {
-    std::vector<Result<std::string>> values;
-    for (const std::string_view key : keys) values.push_back(Get(key));
-    return values;
-  }
-  void MultiGet(std::span<const std::string_view> keys, Values& values) override {
-    values.Reset(keys.size());
-    for (size_t i = 0; i < keys.size(); ++i) values.Set(i, Get(keys[i]));
-  }
-  std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override {
-    std::vector<Status> statuses;
-    for (const KeyValue& pair : pairs) statuses.push_back(Put(pair.key, pair.value));
-    return statuses;
-  }
-  std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override {
-    std::vector<Status> statuses;
-    for (const std::string_view key : keys) statuses.push_back(Delete(key));
-    return statuses;
-  }
-  void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
-    for (size_t i = 0; i < pairs.size(); ++i) results[i] = Put(pairs[i].key, pairs[i].value);
-  }
-  void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
-    for (size_t i = 0; i < keys.size(); ++i) results[i] = Delete(keys[i]);
-  }
-  SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double /*fill*/) override {
-    {
-      const std::lock_guard lock(state_.mutex);
-      state_.loaded_sorted += pairs.size();
-    }
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      if (i != 0 && pairs[i].key < pairs[i - 1].key) {
-        return {0, MakeError(Code::kInvalidArgument, "not sorted")};
-      }
-    }
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      Status put = Put(pairs[i].key, pairs[i].value);
-      if (!put) return {i, std::move(put), i};
-    }
-    return {pairs.size(), Ok(), pairs.size()};
-  }
-  void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override {
-    for (size_t i = 0; i < modifiers.size(); ++i) {
-      results[i] = Modify(modifiers[i].key, *modifiers[i].modifier);
-    }
-  }
-  std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
-  RangeDeletion DeleteRange(const KeyRange& range,
-                            const std::function<bool(uint64_t deleted)>& progress) override;
-
   Task<Result<std::string>> AsyncGet(std::string_view key) override {
     co_await Later();
-    co_return Get(key);
+    co_return Read(key);
   }
   Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
     if (!writing_.insert(std::string(key)).second) state_.overlapping_writes = true;
     co_await Later();
     writing_.erase(std::string(key));
-    co_return Put(key, value);
+    co_return Write(key, value, true, true);
   }
   Task<Status> AsyncInsert(std::string_view key, std::string_view value) override {
     co_await Later();
-    co_return Insert(key, value);
+    co_return Write(key, value, true, false);
   }
   Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
     co_await Later();
-    co_return Update(key, value);
+    co_return Write(key, value, false, true);
   }
   Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override {
     co_await Later();
-    co_return Modify(key, modifier);
+    co_return Change(key, modifier);
   }
   Task<Status> AsyncDelete(std::string_view key) override {
     co_await Later();
-    co_return Delete(key);
+    co_return Erase(key);
   }
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {
     co_await Later();
-    MultiGet(keys, values);
+    values.Reset(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) values.Set(i, Read(keys[i]));
   }
   Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
                            std::span<Status> results) override {
     co_await Later();
-    MultiPut(pairs, results);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      results[i] = Write(pairs[i].key, pairs[i].value, true, true);
+    }
   }
   Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
                               std::span<Status> results) override {
     co_await Later();
-    MultiDelete(keys, results);
+    for (size_t i = 0; i < keys.size(); ++i) results[i] = Erase(keys[i]);
   }
   Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
                               std::span<Status> results) override {
     co_await Later();
-    MultiModify(modifiers, results);
+    for (size_t i = 0; i < modifiers.size(); ++i) {
+      results[i] = Change(modifiers[i].key, *modifiers[i].modifier);
+    }
   }
-  Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override {
+  Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double /*fill*/) override {
     co_await Later();
-    co_return LoadSorted(pairs, fill);
+    {
+      const std::lock_guard lock(state_.mutex);
+      state_.loaded_sorted += pairs.size();
+    }
+    for (size_t i = 1; i < pairs.size(); ++i) {
+      if (pairs[i].key < pairs[i - 1].key) {
+        co_return SortedLoad{0, MakeError(Code::kInvalidArgument, "not sorted")};
+      }
+    }
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      Status put = Write(pairs[i].key, pairs[i].value, true, true);
+      if (!put) co_return SortedLoad{i, std::move(put), i};
+    }
+    co_return SortedLoad{pairs.size(), Ok(), pairs.size()};
   }
   Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
-                                       std::function<bool(uint64_t deleted)> progress) override {
-    co_await Later();
-    co_return DeleteRange(range, progress);
-  }
+                                       std::function<bool(uint64_t deleted)> progress) override;
+  std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   void Spawn(Task<void> task) override {
     ++running_;
@@ -206,6 +131,10 @@ class FakeSession final : public Session {
     co_await task;
     --running_;
   }
+  void RunUntilDone(std::coroutine_handle<> task) override {
+    task.resume();
+    while (!task.done()) Poll();
+  }
   WireCounts& Count(OperationClass operation) {
     WireCounts& wire = counters_.of(operation);
     ++wire.operations;
@@ -218,6 +147,16 @@ class FakeSession final : public Session {
     return state_.fail_interval == 0 || ++operations_ % state_.fail_interval == 0;
   }
 
+  Result<std::string> Read(std::string_view key) {
+    WireCounts& wire = Count(OperationClass::kRead);
+    ++wire.reads;
+    wire.bytes_read += FakeStore::kBytes;
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) return *state_.fail_with;
+    const auto found = state_.map.find(key);
+    if (found == state_.map.end()) return MakeError(Code::kNotFound);
+    return found->second;
+  }
   Status Write(std::string_view key, std::string_view value, bool insert, bool update) {
     const std::lock_guard lock(state_.mutex);
     if (Fails()) return *state_.fail_with;
@@ -237,6 +176,28 @@ class FakeSession final : public Session {
     ++counters_.locks.acquired;
     ++state_.puts;
     if (state_.after_put) state_.after_put(state_.puts);
+    return Ok();
+  }
+  Status Change(std::string_view key, ValueModifier& modifier) {
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) return *state_.fail_with;
+    const auto found = state_.map.find(key);
+    const bool is_there = found != state_.map.end();
+    const ValueModifier::Change change =
+        modifier.Modify(is_there ? std::optional<std::string_view>(found->second) : std::nullopt);
+    if (change.kind == ValueModifier::Kind::kPut) {
+      state_.map[std::string(key)] = std::string(change.value);
+    } else if (change.kind == ValueModifier::Kind::kDelete && is_there) {
+      state_.map.erase(found);
+    }
+    return Ok();
+  }
+  Status Erase(std::string_view key) {
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) return *state_.fail_with;
+    const auto found = state_.map.find(key);
+    if (found == state_.map.end()) return MakeError(Code::kNotFound);
+    state_.map.erase(found);
     return Ok();
   }
 
@@ -323,17 +284,18 @@ std::unique_ptr<ScanCursor> FakeSession::Scan(const ScanOptions& options) {
   return std::make_unique<FakeCursor>(*this, options);
 }
 
-RangeDeletion FakeSession::DeleteRange(const KeyRange& range,
-                                       const std::function<bool(uint64_t deleted)>& progress) {
+Task<RangeDeletion> FakeSession::AsyncDeleteRange(KeyRange range,
+                                                  std::function<bool(uint64_t deleted)> progress) {
+  co_await Later();
   RangeDeletion done;
   const FakeCursor found(*this, {.from = range.from, .to = range.to, .prefix = range.prefix});
   for (const KeyValue& pair : found.found()) {
-    done.status = Delete(pair.key);
+    done.status = Erase(pair.key);
     if (!done.status) break;
     ++done.deleted;
     if (progress && !progress(done.deleted)) break;
   }
-  return done;
+  co_return done;
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // FakeStore: a store in a std::map, for tests of code that uses `Store` and `Session`.
 //
-// Exact and quick, with failures on request. Asynchronous operations end after a random number of
-// polls and in random order, so that code which relies on an order must wait. Each operation counts
-// as one round trip, one READ or WRITE of kBytes, and one cache hit.
+// Exact and quick, with failures on request. Operations end after a random number of polls and in
+// random order, so that code which relies on an order must wait; a synchronous one polls until it
+// has ended. Each operation counts as one round trip, one READ or WRITE of kBytes, and one cache
+// hit.
 //
 // Thread-safety: as in store.h. Tests set options before they start threads.
 #pragma once

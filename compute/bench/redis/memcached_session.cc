@@ -91,7 +91,7 @@ Result<std::map<std::string, std::string>> MemcachedSession::Stats() {
   using Map = std::map<std::string, std::string>;
   Connection& connection = Choose();
   AppendRequest(connection.unsent(), MemcachedOpcode::kStat);
-  return Wait([](Connection& asked) -> Task<Result<Map>> {
+  return RunToEnd([](Connection& asked) -> Task<Result<Map>> {
     const std::string_view answer = co_await asked.Reply();
     if (answer.empty()) co_return *asked.error();
     Map stats;

@@ -47,7 +47,7 @@ class RedisCursor final : public ScanCursor {
   const Status& status() const override { return status_; }
 
  private:
-  void Refill() override { session_.Wait(AsyncRefill()); }
+  void Refill() override { session_.RunToEnd(AsyncRefill()); }
   Task<void> AsyncRefill() override;
 
   RedisSession& session_;
@@ -221,7 +221,7 @@ std::unique_ptr<ScanCursor> RedisSession::Scan(const ScanOptions& options) {
 Result<std::string> RedisSession::Ask(std::initializer_list<std::string_view> words) {
   Connection& connection = Choose();
   connection.Add(words);
-  return Wait([](RedisSession& session, Connection& asked) -> Task<Result<std::string>> {
+  return RunToEnd([](RedisSession& session, Connection& asked) -> Task<Result<std::string>> {
     const std::string_view reply = co_await asked.Reply();
     if (std::optional<Error> error = session.ErrorOf(asked, reply)) co_return std::move(*error);
     co_return std::string(ReplyReader(reply).Next().text);
@@ -232,7 +232,7 @@ Result<std::string> RedisSession::Ask(std::initializer_list<std::string_view> wo
 Result<bool> RedisSession::HasScans() {
   Connection& connection = Choose();
   connection.Add({"COMMAND", "INFO", "GOSSAMER.SCAN"});
-  return Wait([](RedisSession& session, Connection& asked) -> Task<Result<bool>> {
+  return RunToEnd([](RedisSession& session, Connection& asked) -> Task<Result<bool>> {
     const std::string_view reply = co_await asked.Reply();
     if (std::optional<Error> error = session.ErrorOf(asked, reply)) co_return std::move(*error);
     ReplyReader reader(reply);
@@ -268,13 +268,9 @@ void RedisSession::Spawn(Task<void> task) {
   Drive(std::move(task));
 }
 
-void RedisSession::Wait(Task<void> task) {
-  bool is_done = false;
-  Spawn([](Task<void> one, bool& done) -> Task<void> {
-    co_await std::move(one);
-    done = true;
-  }(std::move(task), is_done));
-  while (!is_done) Round(-1);
+void RedisSession::RunUntilDone(std::coroutine_handle<> task) {
+  task.resume();
+  while (!task.done()) Round(-1);
 }
 
 void RedisSession::Round(int timeout_ms) {

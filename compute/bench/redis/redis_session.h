@@ -8,6 +8,7 @@
 
 #include <poll.h>
 
+#include <coroutine>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,18 +38,6 @@ class RedisSession : public PartialSession {
   // Whether the server has GOSSAMER.SCAN.
   virtual Result<bool> HasScans();
 
-  Result<std::string> Get(std::string_view key) override { return Wait(AsyncGet(key)); }
-  Status Put(std::string_view key, std::string_view value) override {
-    return Wait(AsyncPut(key, value));
-  }
-  using PartialSession::MultiGet;
-  using PartialSession::MultiPut;
-  void MultiGet(std::span<const std::string_view> keys, Values& values) override {
-    Wait(AsyncMultiGet(keys, values));
-  }
-  void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
-    Wait(AsyncMultiPut(pairs, results));
-  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override;
@@ -71,16 +60,6 @@ class RedisSession : public PartialSession {
   // Counts a request with so many bytes of keys and values, and its reply, for `operations` operations.
   void Count(OperationClass operation, uint64_t operations, uint64_t request_bytes,
              std::string_view reply);
-  template <typename T>
-  T Wait(Task<T> task) {
-    std::optional<T> result;
-    Spawn([](Task<T> one, std::optional<T>& to) -> Task<void> {
-      to.emplace(co_await std::move(one));
-    }(std::move(task), result));
-    while (!result) Round(-1);
-    return std::move(*result);
-  }
-  void Wait(Task<void> task);
 
  private:
   friend class RedisCursor;
@@ -90,6 +69,7 @@ class RedisSession : public PartialSession {
   // Sends what is to be sent, and reads what has arrived, for which it waits up to `timeout_ms` (-1: as long as it takes).
   void Round(int timeout_ms);
   internal::Detached Drive(Task<void> task);
+  void RunUntilDone(std::coroutine_handle<> task) override;
 
   const Connection::FindEnd find_end_;
   const size_t most_in_flight_;

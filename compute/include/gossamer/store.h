@@ -3,7 +3,7 @@
 //   auto store = gossamer::Store::Open({});             // the default store of this machine
 //   if (!store) return Fail(store.error().ToString());
 //   auto session = store.value()->NewSession();          // one for each thread
-//   session.value()->Put("key", "value");
+//   session.value()->Put("key", "value");               // all operations: session.h
 //   gossamer::Result<std::string> value = session.value()->Get("key");
 //
 //   gossamer::KeyValue pairs[] = {{"user:1", "Ann"}, {"user:2", "Bo"}};
@@ -34,25 +34,19 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "gossamer/counters.h"
-#include "gossamer/modifier.h"
 #include "gossamer/observer.h"
 #include "gossamer/repair.h"
-#include "gossamer/scan_cursor.h"
+#include "gossamer/session.h"  // IWYU pragma: export
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
-#include "gossamer/task.h"
-#include "gossamer/values.h"
 
 namespace gossamer {
 
@@ -79,54 +73,6 @@ struct LocalOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   std::shared_ptr<StoreObserver> observer = {};  // as in OpenOptions
-};
-
-struct KeyValue {
-  std::string key;
-  std::string value;
-};
-
-// The same without storage of its own.
-struct KeyValueView {
-  std::string_view key;
-  std::string_view value;
-};
-
-// What `LoadSorted` has done.
-struct SortedLoad {
-  // So many pairs, the first ones, are stored.
-  size_t loaded = 0;
-  Status status = outcome::success();  // the error of the pair behind them
-  // So many pairs are stored in all. With an error, these may be more than the first ones.
-  size_t stored = 0;
-};
-
-// Keys in [from, to) that start with `prefix`: at most `limit`, ascending, or descending with
-// `reverse`. The defaults are all keys.
-struct ScanOptions {
-  std::string from;
-  std::optional<std::string> to;
-  std::string prefix;
-  uint64_t limit = std::numeric_limits<uint64_t>::max();
-  bool reverse = false;
-  // Skip what cannot be reached or read, and list it in `ScanCursor::missing`. Ascending scans
-  // only. Slower: one leaf at a time.
-  bool salvage = false;
-  // Leave the values out: they are empty. Those in blocks are not read.
-  bool keys_only = false;
-  // End where a bookmark can be made: behind `limit` keys or more. Usually that is the end of a leaf; where keys share
-  // more than 18 bytes with all their neighbours, it is that of all leaves of one parent, and so up to some thousands of
-  // keys. Ascending scans only.
-  bool to_bookmark = false;
-  // Not 0: go on at this bookmark of an earlier scan, of any client of the store. A bookmark may get lost when nodes are
-  // merged. Then the range begins anew: keys come again, and none is left out that was there throughout. Ascending only.
-  uint64_t resume_at = 0;
-};
-
-// What `DeleteRange` has done.
-struct RangeDeletion {
-  uint64_t deleted = 0;                // keys
-  Status status = outcome::success();  // with an error, some keys of the range may be left
 };
 
 struct ServerStat {
@@ -224,8 +170,6 @@ struct CheckReport {
   double leaf_bytes_per_key = 0;
 };
 
-class Session;
-
 class Store {
  public:
   // Opens an existing store through its bootstrap.
@@ -293,95 +237,6 @@ class Store {
   // mended, and a compute server has not ended the operations that it began before: these may still fail.
   virtual Result<RepairReport> Repair(bool dry_run,
                                       const std::function<bool(uint64_t nodes)>& progress) = 0;
-};
-
-// One thread's use of a store.
-//
-// A synchronous call runs the session's coroutines until its own is done: operations spawned
-// earlier progress meanwhile. The asynchronous form keeps many operations in flight on one thread:
-//
-//   session.Spawn([](gossamer::Session& s) -> gossamer::Task<void> {
-//     gossamer::Result<std::string> value = co_await s.AsyncGet("key");
-//     ...
-//   }(session));
-//   session.WaitAll();
-class Session {
- public:
-  virtual ~Session() = default;
-
-  // NotFound if the key is absent.
-  virtual Result<std::string> Get(std::string_view key) = 0;
-  // Inserts or overwrites.
-  virtual Status Put(std::string_view key, std::string_view value) = 0;
-  // AlreadyExists if the key is there.
-  virtual Status Insert(std::string_view key, std::string_view value) = 0;
-  // NotFound if the key is absent.
-  virtual Status Update(std::string_view key, std::string_view value) = 0;
-  // Replaces the value by what `modifier` makes of it: read-modify-write, as one operation among all clients. A value that
-  // the tree's nodes hold is modified in the round trips of a put, and many modifications of one key together.
-  virtual Status Modify(std::string_view key, ValueModifier& modifier) = 0;
-  // NotFound if the key is absent.
-  virtual Status Delete(std::string_view key) = 0;
-  // Results in the order of the keys.
-  virtual std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) = 0;
-  // The same with the results in the caller's storage.
-  virtual void MultiGet(std::span<const std::string_view> keys, Values& values) = 0;
-  // Many puts or deletes, each as `Put` or `Delete` would do it, with a result of its own. Of several with one key, the
-  // last one decides. Writes to one leaf of the tree are done together, in about two round trips.
-  virtual std::vector<Status> MultiPut(std::span<const KeyValue> pairs) = 0;
-  virtual std::vector<Status> MultiDelete(std::span<const std::string_view> keys) = 0;
-  // The same with the results in the caller's storage: results[i] is that of pairs[i] or keys[i].
-  // Requires: as many results.
-  virtual void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) = 0;
-  virtual void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) = 0;
-  // Many modifications, each as `Modify` would do it; of several of one key, one after the other in this order. Those of many
-  // leaves go through one pipeline, in about two round trips.
-  // Requires: as many results.
-  virtual void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) = 0;
-  // Puts pairs in ascending order of their keys; of several with one key, the last one decides. Where many keys follow
-  // the keys of one leaf, as in an empty store or behind its last key, new leaves are built from them, so that a load
-  // in chunks of thousands of pairs is much quicker than puts. `fill`: how full these leaves get, above 0 and at most
-  // 1. Other operations may run meanwhile.
-  // Errors: as for puts. InvalidArgument, and nothing was done: a key is less than the one before it, or a wrong `fill`.
-  virtual SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
-  virtual std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) = 0;
-  // Deletes the keys of `range`, and gives back the memory of the leaves that this empties. Each key is deleted as `Delete`
-  // would do it, the least first, but not all at one time: a key that others put meanwhile may stay. So the call lasts as
-  // long as others append to the range more quickly than it deletes. Calls `progress`, unless empty, now and then with the
-  // number of keys deleted, and ends early if that returns false. It must not throw.
-  // Errors: as for deletes, without NotFound.
-  virtual RangeDeletion DeleteRange(const KeyRange& range,
-                                    const std::function<bool(uint64_t deleted)>& progress) = 0;
-  RangeDeletion DeletePrefix(std::string_view prefix) {
-    return DeleteRange(KeyRange({}, std::nullopt, std::string(prefix)), {});
-  }
-
-  // The same as coroutines. The bytes of `key` and `value` must live until the task ends.
-  virtual Task<Result<std::string>> AsyncGet(std::string_view key) = 0;
-  virtual Task<Status> AsyncPut(std::string_view key, std::string_view value) = 0;
-  virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value) = 0;
-  virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
-  virtual Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) = 0;
-  virtual Task<Status> AsyncDelete(std::string_view key) = 0;
-  // The spans, too, must live until the task ends.
-  virtual Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) = 0;
-  virtual Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
-                                   std::span<Status> results) = 0;
-  virtual Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
-                                      std::span<Status> results) = 0;
-  virtual Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
-                                      std::span<Status> results) = 0;
-  virtual Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
-  virtual Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
-                                               std::function<bool(uint64_t deleted)> progress) = 0;
-
-  // Starts a task. It runs while the session is driven: by `Poll`, `WaitAll` or a synchronous call.
-  virtual void Spawn(Task<void> task) = 0;
-  // Runs one step of every spawned task without blocking. Returns the number of tasks left.
-  virtual size_t Poll() = 0;
-  virtual void WaitAll() = 0;
-
-  virtual Counters counters() const = 0;
 };
 
 }  // namespace gossamer

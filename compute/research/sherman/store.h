@@ -8,6 +8,7 @@
 // Thread-safety: as in gossamer/store.h.
 #pragma once
 
+#include <coroutine>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -34,17 +35,6 @@ class ShermanSession final : public PartialSession {
   // Waits for spawned tasks: an abandoned one could hold a lock.
   ~ShermanSession() override { scheduler_.RunUntil(0); }
 
-  Result<std::string> Get(std::string_view key) override { return scheduler_.Run(AsyncGet(key)); }
-  Status Put(std::string_view key, std::string_view value) override {
-    return scheduler_.Run(AsyncPut(key, value));
-  }
-  Status Insert(std::string_view key, std::string_view value) override {
-    return scheduler_.Run(AsyncInsert(key, value));
-  }
-  Status Update(std::string_view key, std::string_view value) override {
-    return scheduler_.Run(AsyncUpdate(key, value));
-  }
-  Status Delete(std::string_view key) override { return scheduler_.Run(AsyncDelete(key)); }
   // `from`, `to`, `limit` and `keys_only`; other options are Unsupported. The session must outlive
   // the cursor.
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
@@ -74,6 +64,7 @@ class ShermanSession final : public PartialSession {
  private:
   friend class ShermanCursor;
 
+  void RunUntilDone(std::coroutine_handle<> task) override { scheduler_.RunUntilDone(task); }
   Task<Status> Write(std::string_view key, std::string_view value, Condition condition);
 
   ComputeServer& server_;

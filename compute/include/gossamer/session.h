@@ -1,0 +1,241 @@
+// Session: the operations of a store, for one thread. See gossamer/store.h, which programs include,
+// for limits of keys and values, thread-safety, and the errors that every call may return.
+#pragma once
+
+#include <cassert>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gossamer/counters.h"
+#include "gossamer/modifier.h"
+#include "gossamer/repair.h"
+#include "gossamer/scan_cursor.h"
+#include "gossamer/status.h"
+#include "gossamer/task.h"
+#include "gossamer/values.h"
+
+namespace gossamer {
+
+struct KeyValue {
+  std::string key;
+  std::string value;
+};
+
+// The same without storage of its own.
+struct KeyValueView {
+  std::string_view key;
+  std::string_view value;
+};
+
+// What `LoadSorted` has done.
+struct SortedLoad {
+  // So many pairs, the first ones, are stored.
+  size_t loaded = 0;
+  Status status = outcome::success();  // the error of the pair behind them
+  // So many pairs are stored in all. With an error, these may be more than the first ones.
+  size_t stored = 0;
+};
+
+// Keys in [from, to) that start with `prefix`: at most `limit`, ascending, or descending with
+// `reverse`. The defaults are all keys.
+struct ScanOptions {
+  std::string from;
+  std::optional<std::string> to;
+  std::string prefix;
+  uint64_t limit = std::numeric_limits<uint64_t>::max();
+  bool reverse = false;
+  // Skip what cannot be reached or read, and list it in `ScanCursor::missing`. Ascending scans
+  // only. Slower: one leaf at a time.
+  bool salvage = false;
+  // Leave the values out: they are empty. Those in blocks are not read.
+  bool keys_only = false;
+  // End where a bookmark can be made: behind `limit` keys or more. Usually that is the end of a
+  // leaf; where keys share more than 18 bytes with all their neighbours, it is that of all leaves
+  // of one parent, and so up to some thousands of keys. Ascending scans only.
+  bool to_bookmark = false;
+  // Not 0: go on at this bookmark of an earlier scan, of any client of the store. A bookmark may
+  // get lost when nodes are merged. Then the range begins anew: keys come again, and none is left
+  // out that was there throughout. Ascending only.
+  uint64_t resume_at = 0;
+};
+
+// What `DeleteRange` has done.
+struct RangeDeletion {
+  uint64_t deleted = 0;                // keys
+  Status status = outcome::success();  // with an error, some keys of the range may be left
+};
+
+// One thread's use of a store.
+//
+// Each operation is a coroutine, its asynchronous form, which a store implements. The synchronous
+// form runs that coroutine to its end: operations spawned earlier progress meanwhile. The
+// asynchronous form keeps many operations in flight on one thread:
+//
+//   session.Spawn([](gossamer::Session& s) -> gossamer::Task<void> {
+//     gossamer::Result<std::string> value = co_await s.AsyncGet("key");
+//     ...
+//   }(session));
+//   session.WaitAll();
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // NotFound if the key is absent.
+  Result<std::string> Get(std::string_view key) { return RunToEnd(AsyncGet(key)); }
+  // Inserts or overwrites.
+  Status Put(std::string_view key, std::string_view value) {
+    return RunToEnd(AsyncPut(key, value));
+  }
+  // AlreadyExists if the key is there.
+  Status Insert(std::string_view key, std::string_view value) {
+    return RunToEnd(AsyncInsert(key, value));
+  }
+  // NotFound if the key is absent.
+  Status Update(std::string_view key, std::string_view value) {
+    return RunToEnd(AsyncUpdate(key, value));
+  }
+  // Replaces the value by what `modifier` makes of it: read-modify-write, as one operation among
+  // all clients. A value that the tree's nodes hold is modified in the round trips of a put, and
+  // many modifications of one key together.
+  Status Modify(std::string_view key, ValueModifier& modifier) {
+    return RunToEnd(AsyncModify(key, modifier));
+  }
+  // NotFound if the key is absent.
+  Status Delete(std::string_view key) { return RunToEnd(AsyncDelete(key)); }
+  // Results in the order of the keys.
+  std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys);
+  // The same with the results in the caller's storage.
+  void MultiGet(std::span<const std::string_view> keys, Values& values) {
+    RunToEnd(AsyncMultiGet(keys, values));
+  }
+  // Many puts or deletes, each as `Put` or `Delete` would do it, with a result of its own. Of
+  // several with one key, the last one decides. Writes to one leaf of the tree are done together,
+  // in about two round trips.
+  std::vector<Status> MultiPut(std::span<const KeyValue> pairs);
+  std::vector<Status> MultiDelete(std::span<const std::string_view> keys);
+  // The same with the results in the caller's storage: results[i] is that of pairs[i] or keys[i].
+  // Requires: as many results.
+  void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) {
+    assert(results.size() == pairs.size());
+    RunToEnd(AsyncMultiPut(pairs, results));
+  }
+  void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) {
+    assert(results.size() == keys.size());
+    RunToEnd(AsyncMultiDelete(keys, results));
+  }
+  // Many modifications, each as `Modify` would do it; of several of one key, one after the other in
+  // this order. Those of many leaves go through one pipeline, in about two round trips.
+  // Requires: as many results.
+  void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) {
+    assert(results.size() == modifiers.size());
+    RunToEnd(AsyncMultiModify(modifiers, results));
+  }
+  // Puts pairs in ascending order of their keys; of several with one key, the last one decides.
+  // Where many keys follow the keys of one leaf, as in an empty store or behind its last key, new
+  // leaves are built from them, so that a load in chunks of thousands of pairs is much quicker than
+  // puts. `fill`: how full these leaves get, above 0 and at most 1. Other operations may run
+  // meanwhile.
+  // Errors: as for puts. InvalidArgument, and nothing was done: a key is less than the one before
+  // it, or a wrong `fill`.
+  SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) {
+    return RunToEnd(AsyncLoadSorted(pairs, fill));
+  }
+  virtual std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) = 0;
+  // Deletes the keys of `range`, and gives back the memory of the leaves that this empties. Each
+  // key is deleted as `Delete` would do it, the least first, but not all at one time: a key that
+  // others put meanwhile may stay. So the call lasts as long as others append to the range more
+  // quickly than it deletes. Calls `progress`, unless empty, now and then with the number of keys
+  // deleted, and ends early if that returns false. It must not throw.
+  // Errors: as for deletes, without NotFound.
+  RangeDeletion DeleteRange(const KeyRange& range,
+                            const std::function<bool(uint64_t deleted)>& progress) {
+    return RunToEnd(AsyncDeleteRange(range, progress));
+  }
+  RangeDeletion DeletePrefix(std::string_view prefix) {
+    return DeleteRange(KeyRange({}, std::nullopt, std::string(prefix)), {});
+  }
+
+  // The same as coroutines. The bytes of `key` and `value` must live until the task ends.
+  virtual Task<Result<std::string>> AsyncGet(std::string_view key) = 0;
+  virtual Task<Status> AsyncPut(std::string_view key, std::string_view value) = 0;
+  virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value) = 0;
+  virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
+  virtual Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) = 0;
+  virtual Task<Status> AsyncDelete(std::string_view key) = 0;
+  // The spans, too, must live until the task ends.
+  virtual Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) = 0;
+  virtual Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
+                                   std::span<Status> results) = 0;
+  virtual Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
+                                      std::span<Status> results) = 0;
+  virtual Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
+                                      std::span<Status> results) = 0;
+  virtual Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
+  virtual Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
+                                               std::function<bool(uint64_t deleted)> progress) = 0;
+
+  // Starts a task. It runs while the session is driven: by `Poll`, `WaitAll` or a synchronous call.
+  virtual void Spawn(Task<void> task) = 0;
+  // Runs one step of every spawned task without blocking. Returns the number of tasks left.
+  virtual size_t Poll() = 0;
+  virtual void WaitAll() = 0;
+
+  virtual Counters counters() const = 0;
+
+ protected:
+  // What each synchronous call does. Returns: the task's value. Cost: the task's frame, and no
+  // other.
+  template <typename T>
+  T RunToEnd(Task<T> task) {
+    RunUntilDone(task.handle());
+    return task.Take();
+  }
+
+ private:
+  // Starts a coroutine, and drives the session until it is done, and until no work is left that it
+  // has started in the background.
+  virtual void RunUntilDone(std::coroutine_handle<> task) = 0;
+};
+
+inline std::vector<Result<std::string>> Session::MultiGet(std::span<const std::string_view> keys) {
+  Values values;
+  MultiGet(keys, values);
+  std::vector<Result<std::string>> results;
+  results.reserve(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Result<std::string_view> value = values[i];
+    if (value) {
+      results.emplace_back(std::string(value.value()));
+    } else {
+      results.emplace_back(std::move(value.error()));
+    }
+  }
+  return results;
+}
+
+inline std::vector<Status> Session::MultiPut(std::span<const KeyValue> pairs) {
+  std::vector<KeyValueView> views;
+  views.reserve(pairs.size());
+  for (const KeyValue& pair : pairs) views.push_back({pair.key, pair.value});
+  std::vector<Status> results(pairs.size(), Ok());
+  MultiPut(views, results);
+  return results;
+}
+
+inline std::vector<Status> Session::MultiDelete(std::span<const std::string_view> keys) {
+  std::vector<Status> results(keys.size(), Ok());
+  MultiDelete(keys, results);
+  return results;
+}
+
+}  // namespace gossamer
