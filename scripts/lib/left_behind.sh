@@ -10,7 +10,7 @@
 # shellcheck shell=bash
 
 : "${work:?}"
-readonly kPackages=(gossamer gossamer-tools libgossamer-dev libgossamer1)
+readonly kPackages=(gossamer gossamer-tools libgossamer-dev libgossamer2)
 
 section() { printf '== %s\n' "$*"; }
 
