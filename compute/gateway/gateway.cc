@@ -9,7 +9,7 @@
 
 #include "common/admin/listen_address.h"
 #include "common/start_thread.h"
-#include "compute/gateway/descriptor_limit.h"
+#include "compute/gateway/connection/descriptor_limit.h"
 #include "compute/gateway/option_checks.h"
 
 namespace gossamer::gateway {

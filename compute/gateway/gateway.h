@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "compute/gateway/gateway_options.h"
-#include "compute/gateway/listener.h"
-#include "compute/gateway/worker.h"
+#include "compute/gateway/commands/gateway_options.h"
+#include "compute/gateway/connection/listener.h"
+#include "compute/gateway/worker/worker.h"
 #include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
 

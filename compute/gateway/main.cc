@@ -24,9 +24,9 @@
 #include "common/text/size_text.h"
 #include "common/text/text_file.h"
 #include "compute/gateway/attended_store.h"
+#include "compute/gateway/connection/listener.h"
 #include "compute/gateway/gateway.h"
 #include "compute/gateway/hangups.h"
-#include "compute/gateway/listener.h"
 #include "compute/gateway/option_checks.h"
 #include "gossamer/store.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/text/human.h"
-#include "compute/gateway/listener.h"
+#include "compute/gateway/connection/listener.h"
 
 namespace gossamer::gateway {
 namespace {

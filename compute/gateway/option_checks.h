@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/status.h"
-#include "compute/gateway/gateway_options.h"
+#include "compute/gateway/commands/gateway_options.h"
 
 namespace gossamer::gateway {
 

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "common/testing/fuzz_bytes.h"
-#include "compute/gateway/command_table.h"
-#include "compute/gateway/glob.h"
-#include "compute/gateway/numbers.h"
-#include "compute/gateway/request_parser.h"
-#include "compute/gateway/value_change.h"
-#include "compute/gateway/walk.h"
+#include "compute/gateway/commands/command_table.h"
+#include "compute/gateway/commands/value_change.h"
+#include "compute/gateway/protocol/glob.h"
+#include "compute/gateway/protocol/request_parser.h"
+#include "compute/gateway/protocol/words.h"
+#include "compute/gateway/worker/walk.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer::gateway {

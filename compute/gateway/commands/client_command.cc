@@ -1,0 +1,158 @@
+#include "compute/gateway/commands/client_command.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/status.h"
+#include "compute/gateway/protocol/reply_writer.h"
+#include "compute/gateway/protocol/words.h"
+
+namespace gossamer::gateway {
+namespace {
+
+// Errors of what follows: InvalidArgument, with the text of the error reply.
+Error Wrong(std::string text) { return MakeError(Code::kInvalidArgument, std::move(text)); }
+Error WrongSyntax() { return Wrong("ERR syntax error"); }
+
+Result<uint64_t> ParseNumber(std::string_view text) {
+  const std::optional<int64_t> number = ParseInteger(text);
+  if (number && *number > 0) return static_cast<uint64_t>(*number);
+  return Wrong("ERR client-id should be greater than 0");
+}
+
+// Every client here is a normal one.
+Status ParseType(std::string_view text, ClientList::Filter& filter) {
+  const auto is_among = [text](std::initializer_list<std::string_view> names) {
+    return std::ranges::any_of(names, [text](std::string_view one) { return IsWord(text, one); });
+  };
+  if (is_among({"master", "replica", "slave", "pubsub"})) {
+    filter.is_nobody = true;
+  } else if (!IsWord(text, "normal")) {
+    return Wrong(fmt::format("ERR Unknown client type '{}'", text.substr(0, 64)));
+  }
+  return Ok();
+}
+
+// CLIENT LIST [TYPE type] [ID number...]
+Result<ClientList::Filter> ParseListFilter(const std::vector<std::string_view>& arguments) {
+  ClientList::Filter filter;
+  if (arguments.size() == 2) return filter;
+  if (arguments.size() == 4 && IsWord(arguments[2], "type")) {
+    BOOST_OUTCOME_TRYV(ParseType(arguments[3], filter));
+    return filter;
+  }
+  if (arguments.size() < 4 || !IsWord(arguments[2], "id")) return WrongSyntax();
+  for (size_t i = 3; i < arguments.size(); ++i) {
+    const std::optional<int64_t> number = ParseInteger(arguments[i]);
+    if (!number) return Wrong("ERR Invalid client ID");
+    // No client has the number 0, nor a negative one, as Redis knows.
+    filter.numbers.push_back(static_cast<uint64_t>(std::max<int64_t>(*number, 0)));
+  }
+  std::ranges::sort(filter.numbers);
+  return filter;
+}
+
+// CLIENT KILL [ID number] [TYPE type] [ADDR address] [LADDR address] [USER name] [SKIPME yes | no]
+Result<ClientList::Filter> ParseKillFilter(const std::vector<std::string_view>& arguments,
+                                           uint64_t self) {
+  ClientList::Filter filter;
+  filter.except = self;
+  if (arguments.size() % 2 != 0) return WrongSyntax();
+  for (size_t i = 2; i < arguments.size(); i += 2) {
+    const std::string_view word = arguments[i];
+    const std::string_view value = arguments[i + 1];
+    if (IsWord(word, "id")) {
+      BOOST_OUTCOME_TRY(number, ParseNumber(value));
+      filter.numbers = {number};
+    } else if (IsWord(word, "type")) {
+      BOOST_OUTCOME_TRYV(ParseType(value, filter));
+    } else if (IsWord(word, "addr")) {
+      filter.address = value;
+    } else if (IsWord(word, "laddr")) {
+      filter.local_address = value;
+    } else if (IsWord(word, "user")) {
+      filter.user = value;
+    } else if (IsWord(word, "skipme") && IsWord(value, "yes")) {
+      filter.except = self;
+    } else if (IsWord(word, "skipme") && IsWord(value, "no")) {
+      filter.except = 0;
+    } else {
+      return WrongSyntax();
+    }
+  }
+  return filter;
+}
+
+}  // namespace
+
+void AnswerClient(Client& client, const std::vector<std::string_view>& arguments, ClientList& list,
+                  const Users& users, ClientList::Clock::time_point now) {
+  ReplyWriter reply(client.out, client.is_resp3);
+  const auto is = [&arguments](std::string_view name) { return IsWord(arguments[1], name); };
+  if (is("id")) {
+    reply.Integer(static_cast<int64_t>(client.number()));
+  } else if (is("getname")) {
+    const std::string name = client.entry().name();
+    if (name.empty()) {
+      reply.Null();
+    } else {
+      reply.Bulk(name);
+    }
+  } else if (is("setname")) {
+    if (IsClientName(arguments[2])) {
+      client.entry().set_name(arguments[2]);
+      reply.Ok();
+    } else {
+      reply.Error(kNoClientName);
+    }
+  } else if (is("setinfo")) {
+    reply.Ok();
+  } else if (is("no-evict")) {
+    if (IsWord(arguments[2], "on") || IsWord(arguments[2], "off")) {
+      reply.Ok();  // nobody is evicted here
+    } else {
+      reply.Error("ERR syntax error");
+    }
+  } else if (is("info")) {
+    client.entry().NoteActivity(now, client.unparsed_bytes(), client.unsent(), client.is_resp3);
+    reply.Verbatim(list.LineOf(client.entry(), now));
+  } else if (is("list")) {
+    const Result<ClientList::Filter> filter = ParseListFilter(arguments);
+    if (filter) {
+      client.entry().NoteActivity(now, client.unparsed_bytes(), client.unsent(), client.is_resp3);
+      reply.Verbatim(list.Lines(filter.value(), now));
+    } else {
+      reply.Error(filter.error().message);
+    }
+  } else if (is("kill") && arguments.size() == 3) {
+    ClientList::Filter filter;
+    filter.address = arguments[2];
+    const auto [killed, has_self] = list.Kill(filter, client.entry());
+    if (killed == 0) {
+      reply.Error("ERR No such client");
+    } else {
+      reply.Ok();
+    }
+    client.is_closing = has_self;
+  } else if (is("kill")) {
+    const Result<ClientList::Filter> filter = ParseKillFilter(arguments, client.number());
+    const std::vector<std::string> names = users.names();
+    if (!filter) {
+      reply.Error(filter.error().message);
+    } else if (const auto user = filter.value().user;
+               user && std::ranges::find(names, *user) == names.end()) {
+      reply.Error("ERR No such user '" + std::string(*user) + "'");
+    } else {
+      const auto [killed, has_self] = list.Kill(filter.value(), client.entry());
+      reply.Integer(static_cast<int64_t>(killed));
+      client.is_closing = has_self;
+    }
+  }
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,112 @@
+// The commands of the Redis protocol that the gateway answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace gossamer::gateway {
+
+enum class CommandId : uint8_t {
+  kAcl,
+  kAppend,
+  kAuth,
+  kClient,
+  kCommand,
+  kConfig,
+  kDbSize,
+  kDecr,
+  kDecrBy,
+  kDel,
+  kEcho,
+  kExists,
+  kFlushDb,
+  kGet,
+  kGetDel,
+  kGetRange,
+  kGetSet,
+  kDeleteRange,
+  kScanRange,
+  kHello,
+  kIncr,
+  kIncrBy,
+  kIncrByFloat,
+  kInfo,
+  kKeys,
+  kMget,
+  kMset,
+  kPersist,
+  kPing,
+  kQuit,
+  kRandomKey,
+  kReset,
+  kRole,
+  kScan,
+  kSelect,
+  kSet,
+  kSetRange,
+  kSetnx,
+  kSlowlog,
+  kStrlen,
+  kTime,
+  kTtl,
+  kType,
+  kWait,
+};
+
+// How a command runs: with others of its kind, or by itself.
+enum class CommandKind : uint8_t {
+  kRead,    // together with other reads
+  kPut,     // together with other puts
+  kDelete,  // together with other deletes
+  kChange,  // a read-modify-write: together with others of its key
+  kAnswer,  // at once: its answer depends on the request alone
+  kState,   // at once, and by itself: it uses or changes the state of the connection
+  kWalk,    // by itself: it reads many keys
+};
+
+struct Command {
+  std::string_view name;  // lower case
+  CommandId id;
+  CommandKind kind;
+  int arity;  // arguments with the name; negative: at least so many. As in Redis's COMMAND
+  bool is_write;
+  // The first and the last argument that is a key, and the step; 0: none. As in Redis's COMMAND.
+  int first_key, last_key, key_step;
+};
+
+// In alphabetical order; at most kMostCommands.
+std::span<const Command> Commands();
+inline constexpr size_t kMostCommands = 64;
+inline size_t NumberOf(const Command& command) {
+  return static_cast<size_t>(&command - Commands().data());
+}
+// Null if there is none of this name, in any case.
+const Command* FindCommand(std::string_view name);
+
+// The first argument of some commands says which of their subcommands is meant.
+struct Subcommand {
+  CommandId parent;
+  std::string_view name;  // as Redis writes it: client|list
+  int arity;              // as that of a command
+};
+
+// In alphabetical order.
+std::span<const Subcommand> Subcommands();
+constexpr bool HasSubcommands(const Command& command) {
+  switch (command.id) {
+    case CommandId::kAcl:
+    case CommandId::kClient:
+    case CommandId::kCommand:
+    case CommandId::kConfig:
+    case CommandId::kSlowlog: return true;
+    default: return false;
+  }
+}
+// Every command with subcommands has this one.
+constexpr bool IsHelp(const Subcommand& subcommand) { return subcommand.name.ends_with("|help"); }
+// Null if `command` has none of this name, in any case.
+const Subcommand* FindSubcommand(const Command& command, std::string_view word);
+
+}  // namespace gossamer::gateway

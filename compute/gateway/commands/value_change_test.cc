@@ -1,0 +1,85 @@
+#include "compute/gateway/commands/value_change.h"
+
+#include <gtest/gtest.h>
+
+#include "compute/gateway/protocol/words.h"
+
+namespace gossamer::gateway {
+namespace {
+
+TEST(ValueChangeTest, TakesIntegersAsRedisDoes) {
+  EXPECT_EQ(ParseInteger("0"), 0);
+  EXPECT_EQ(ParseInteger("-9223372036854775808"), std::numeric_limits<int64_t>::min());
+  for (const std::string_view text :
+       {"", "-", "+1", " 1", "1 ", "01", "-0", "1.0", "0x1", "9223372036854775808", "1\n"}) {
+    EXPECT_EQ(ParseInteger(text), std::nullopt) << text;
+  }
+}
+
+TEST(ValueChangeTest, CutsRangesAsRedisDoes) {
+  EXPECT_EQ(RangeOf("Hello", 0, -1), "Hello");
+  EXPECT_EQ(RangeOf("Hello", 1, 3), "ell");
+  EXPECT_EQ(RangeOf("Hello", -3, -2), "ll");
+  EXPECT_EQ(RangeOf("Hello", -100, 1), "He");
+  EXPECT_EQ(RangeOf("Hello", 3, 100), "lo");
+  EXPECT_EQ(RangeOf("Hello", 3, 1), "");
+  EXPECT_EQ(RangeOf("Hello", 5, 9), "");
+  EXPECT_EQ(RangeOf("Hello", -1, -5), "");
+  EXPECT_EQ(RangeOf("", 0, -1), "");
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(RangeOf("Hello", kLeast, kMost), "Hello");
+  EXPECT_EQ(RangeOf("Hello", kMost, kLeast), "");
+}
+
+std::string AfterFloat(std::string_view value, std::string_view by) {
+  const std::vector<std::string_view> arguments = {"incrbyfloat", "k", by};
+  ValueChange change;
+  EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments), "");
+  std::optional<std::string> result = std::string(value);
+  change.Apply(result);
+  return *result;
+}
+
+TEST(ValueChangeTest, PrintsFloatsAsRedisDoes) {
+  EXPECT_EQ(AfterFloat("10.50", "0.1"), "10.6");
+  EXPECT_EQ(AfterFloat("10.6", "-5"), "5.6");
+  EXPECT_EQ(AfterFloat("5.0e3", "2.0e2"), "5200");
+  EXPECT_EQ(AfterFloat("3", "-3"), "0");
+  EXPECT_EQ(AfterFloat("1", "-1.5"), "-0.5");
+}
+
+TEST(ValueChangeTest, TakesFloatsAsRedisDoes) {
+  for (const std::string_view text : {"", " 1", "1 ", "x", "nan", "1e99999", "1e-99999", "1,5"}) {
+    const std::vector<std::string_view> arguments = {"incrbyfloat", "k", text};
+    ValueChange change;
+    EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments),
+              "ERR value is not a valid float")
+        << text;
+  }
+}
+
+TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
+  ValueChange increment;
+  ValueChange get_del;
+  ValueChange append;
+  const std::vector<std::string_view> appends = {"append", "k", "x"};
+  const std::vector<std::string_view> takes = {"getdel", "k"};
+  increment.Parse(*FindCommand("incr"), takes);
+  get_del.Parse(*FindCommand("getdel"), takes);
+  append.Parse(*FindCommand("append"), appends);
+  std::vector<ValueChange*> all = {&increment, &get_del, &append};
+  KeyChanges changes{std::span<ValueChange* const>(all)};
+  for (const std::string_view value : {"5", "7"}) {
+    const ValueModifier::Change change = changes.Modify(value);
+    EXPECT_EQ(change.kind, ValueModifier::Kind::kPut);
+    EXPECT_EQ(change.value, "x");
+    std::string replies;
+    ReplyWriter reply(replies, false);
+    for (const ValueChange* one : all) one->Answer(reply);
+    EXPECT_EQ(replies, value == "5" ? ":6\r\n$1\r\n6\r\n:1\r\n" : ":8\r\n$1\r\n8\r\n:1\r\n");
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::gateway

@@ -1,0 +1,55 @@
+// Handshakes: the TLS handshakes of a worker's clients.
+//
+// They share the worker's thread with clients that are connected already: so only a few are brought on in each round of its loop.
+// A handshake that does not end gives back its client's place in time.
+//
+// Thread-safety: none; it belongs to one worker. Cost: 24 bytes for each connection of the last kPatience.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+
+#include "compute/gateway/connection/client.h"
+
+namespace gossamer::gateway {
+
+class Handshakes {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPatience{10};
+  static constexpr int kMostInRound = 16;
+
+  void Begin(const Client& client);
+  void BeginRound() { steps_ = 0; }
+  // Whether another handshake may be brought on in this round.
+  bool MayStep() { return steps_++ < kMostInRound; }
+
+  // Calls visit(descriptor, number) for clients that began kPatience ago; they may have ended since.
+  template <typename Visit>
+  void ForEachLate(Visit visit) {
+    if (begun_.empty()) return;
+    const Clock::time_point now = Clock::now();
+    while (!begun_.empty() && begun_.front().deadline <= now) {
+      const Begun one = begun_.front();
+      begun_.pop_front();
+      visit(one.fd, one.number);
+    }
+  }
+
+  // Logs why the handshake of the client on `socket` has failed; few of many such lines.
+  static void LogFailure(int socket, std::string_view why);
+
+ private:
+  struct Begun {
+    Clock::time_point deadline;
+    uint64_t number;  // of the client: another one may have its descriptor by then
+    int fd;
+  };
+
+  std::deque<Begun> begun_;  // the oldest first
+  int steps_ = 0;            // in this round
+};
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,501 @@
+// Hot path: no allocation, no lock, no virtual call for a request.
+#include "compute/gateway/worker/batch.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "compute/gateway/commands/refusals.h"
+#include "compute/gateway/commands/store_error.h"
+#include "compute/gateway/protocol/reply_writer.h"
+#include "compute/gateway/protocol/words.h"
+#include "proto/store_parameters.h"
+
+namespace gossamer::gateway {
+namespace {
+
+constexpr std::string_view kSyntaxError = "ERR syntax error";
+constexpr std::string_view kNoExpiry =
+    "ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL";
+
+// A batch of more bytes of values or answers, or of more keys, is not kept for later requests.
+constexpr size_t kKeptValueBytes = size_t{1} << 20;
+constexpr size_t kKeptKeys = size_t{64} << 10;
+// What a read-modify-write may bring: of a number, and of any value.
+constexpr size_t kNumberBytes = 1024;
+constexpr size_t kAnyValueBytes = kMaxValueBytes;
+// Keys of a client in a batch, unless they are of one request: their values are in memory together.
+constexpr size_t kMostReads = 1024;
+
+bool IsOfNumbers(CommandId id) {
+  return id == CommandId::kIncr || id == CommandId::kIncrBy || id == CommandId::kDecr ||
+         id == CommandId::kDecrBy || id == CommandId::kIncrByFloat;
+}
+
+// What the store would refuse of an MSET, before anything of it is done. Empty: nothing.
+std::string RefusalOfPairs(const Command& command, const std::vector<std::string_view>& arguments,
+                           size_t max_key_bytes) {
+  if (arguments.size() % 2 == 0) return WrongNumberOfArguments(command.name);
+  for (size_t i = 1; i < arguments.size(); i += 2) {
+    const size_t key_bytes = arguments[i].size();
+    const size_t value_bytes = arguments[i + 1].size();
+    if (key_bytes > max_key_bytes) {
+      return "ERR a key of " + std::to_string(key_bytes) + " bytes: this store takes at most " +
+             std::to_string(max_key_bytes);
+    }
+    if (value_bytes > kMaxValueBytes) {
+      return "ERR a value of " + std::to_string(value_bytes) + " bytes: at most " +
+             std::to_string(kMaxValueBytes) + " (1 MiB)";
+    }
+  }
+  return {};
+}
+
+// Values that go to the store together: their buffers are in memory together, too.
+constexpr size_t kMostWritten = size_t{4} << 20;
+constexpr size_t kMostPuts = size_t{64} << 10;
+
+}  // namespace
+
+void Batch::Clear() {
+  requests_.clear();
+  clients_.clear();
+  reads_.clear();
+  puts_.clear();
+  ranges_.clear();
+  change_count_ = 0;
+  deletes_.clear();
+  text_.clear();
+  answered_.clear();
+  failed_.clear();
+  refused_.clear();
+  keys_found_ = 0;
+  keys_absent_ = 0;
+  key_changes_.clear();
+  reads_of_others_ = 0;
+  asks_nothing_ = false;
+  at_once_ = 0;
+  answer_bytes_ = 0;
+  write_bytes_ = 0;
+}
+
+size_t Batch::held_bytes() const {
+  const auto bytes = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
+  return bytes(requests_) + bytes(reads_) + bytes(puts_) + bytes(put_results_) + bytes(ranges_) +
+         bytes(deletes_) + bytes(delete_results_) + changes_.size() * sizeof(ValueChange) +
+         text_.capacity();
+}
+
+bool Batch::HasGrown() const {
+  const size_t keys =
+      requests_.size() + reads_.size() + puts_.size() + change_count_ + deletes_.size();
+  return values_.bytes() > kKeptValueBytes || answer_bytes_ > kKeptValueBytes || keys > kKeptKeys;
+}
+
+bool Batch::Admit(Client& client, Phase phase) {
+  if (clients_.empty() || clients_.back() != &client) {
+    clients_.push_back(&client);
+    reads_of_others_ = reads_.size();
+  } else if (phase < phase_) {
+    return false;
+  } else if (asks_nothing_) {
+    --at_once_;
+  }
+  asks_nothing_ = false;
+  phase_ = phase;
+  return true;
+}
+
+void Batch::AddAnswer(Client& client, std::string_view reply, const Command* command) {
+  if (clients_.empty() || clients_.back() != &client) {
+    clients_.push_back(&client);
+    reads_of_others_ = reads_.size();
+    phase_ = Phase::kReads;
+    asks_nothing_ = true;
+    ++at_once_;
+  }
+  requests_.emplace_back(&client, nullptr, text_.size(), reply.size());
+  text_ += reply;
+  if (command == nullptr) return;
+  answered_.push_back(command);
+  if (reply.starts_with('-')) failed_.push_back(command);
+}
+
+void Batch::AddError(Client& client, std::string_view line, const Command* command) {
+  std::string reply;
+  ReplyWriter(reply, client.is_resp3).Error(line);
+  AddAnswer(client, reply, command);
+}
+
+void Batch::AddRefusal(Client& client, std::string_view line, const Command* command) {
+  AddError(client, line, nullptr);
+  refused_.push_back(command);
+}
+
+bool Batch::Add(Client& client, const Command& command,
+                const std::vector<std::string_view>& arguments) {
+  switch (command.kind) {
+    case CommandKind::kRead: {
+      if (command.id == CommandId::kGetRange) return AddRange(client, command, arguments);
+      if (!Admit(client, Phase::kReads)) return false;
+      const size_t earlier = reads_.size() - reads_of_others_;
+      if (earlier != 0 && earlier + arguments.size() - 1 > kMostReads) return false;
+      requests_.emplace_back(&client, &command, reads_.size(), arguments.size() - 1);
+      reads_.insert(reads_.end(), arguments.begin() + 1, arguments.end());
+      return true;
+    }
+    case CommandKind::kPut: {
+      if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
+      if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
+          !refusal.empty()) {
+        AddError(client, refusal, &command);
+        return true;
+      }
+      if (!Admit(client, Phase::kPuts)) return false;
+      requests_.emplace_back(&client, &command, puts_.size(), arguments.size() / 2);
+      for (size_t i = 1; i < arguments.size(); i += 2) {
+        puts_.push_back({arguments[i], arguments[i + 1]});
+        write_bytes_ += arguments[i + 1].size();
+      }
+      return true;
+    }
+    case CommandKind::kChange: return AddChange(client, command, arguments);
+    case CommandKind::kDelete: {
+      if (!Admit(client, Phase::kDeletes)) return false;
+      requests_.emplace_back(&client, &command, deletes_.size(), arguments.size() - 1);
+      deletes_.insert(deletes_.end(), arguments.begin() + 1, arguments.end());
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// SET key value [NX | XX] [GET]
+bool Batch::AddSet(Client& client, const Command& command,
+                   const std::vector<std::string_view>& arguments) {
+  ValueChange::SetOptions options;
+  for (size_t i = 3; i < arguments.size(); ++i) {
+    const std::string_view option = arguments[i];
+    std::string_view refusal;
+    if (IsWord(option, "nx")) {
+      options.must_be_absent = true;
+    } else if (IsWord(option, "xx")) {
+      options.must_exist = true;
+    } else if (IsWord(option, "get")) {
+      options.returns_old = true;
+    } else if (IsWord(option, "ex") || IsWord(option, "px") || IsWord(option, "exat") ||
+               IsWord(option, "pxat") || IsWord(option, "keepttl")) {
+      refusal = kNoExpiry;
+    } else {
+      refusal = kSyntaxError;
+    }
+    if (options.must_be_absent && options.must_exist) refusal = kSyntaxError;
+    if (refusal.empty()) continue;
+    AddError(client, refusal, &command);
+    return true;
+  }
+  const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
+  if (!Admit(client, is_plain ? Phase::kPuts : Phase::kChanges)) return false;
+  if (is_plain) {
+    requests_.emplace_back(&client, &command, puts_.size(), 1);
+    puts_.push_back({arguments[1], arguments[2]});
+    write_bytes_ += arguments[2].size();
+  } else {
+    write_bytes_ += kAnyValueBytes;
+    requests_.emplace_back(&client, &command, change_count_, kIsChange);
+    NextChange().ParseSet(arguments[1], arguments[2], options);
+  }
+  return true;
+}
+
+bool Batch::AddChange(Client& client, const Command& command,
+                      const std::vector<std::string_view>& arguments) {
+  if (!Admit(client, Phase::kChanges)) return false;
+  const std::string_view refusal = NextChange().Parse(command, arguments);
+  if (refusal.empty()) {
+    requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
+    write_bytes_ += IsOfNumbers(command.id) ? kNumberBytes : kAnyValueBytes;
+  } else {
+    --change_count_;
+    AddError(client, refusal, &command);
+  }
+  return true;
+}
+
+// GETRANGE key first last
+bool Batch::AddRange(Client& client, const Command& command,
+                     const std::vector<std::string_view>& arguments) {
+  const std::optional<int64_t> first = ParseInteger(arguments[2]);
+  const std::optional<int64_t> last = ParseInteger(arguments[3]);
+  if (!first || !last) {
+    AddError(client, kNoInteger, &command);
+    return true;
+  }
+  if (!Admit(client, Phase::kReads)) return false;
+  requests_.emplace_back(&client, &command, reads_.size(), ranges_.size());
+  ranges_.emplace_back(*first, *last);
+  reads_.push_back(arguments[1]);
+  return true;
+}
+
+size_t Batch::KeysOf(const Request& request) {
+  if (request.command == nullptr) return 0;
+  const bool has_one = request.count == kIsChange || request.command->id == CommandId::kGetRange;
+  return has_one ? 1 : request.count;
+}
+
+std::vector<std::string_view> Batch::WordsOf(const Request& request) const {
+  std::vector<std::string_view> words{request.command->name};
+  const size_t end = request.first + KeysOf(request);
+  for (size_t i = request.first; i < end; ++i) {
+    if (request.count == kIsChange) {
+      words.push_back(changes_[i].key());
+    } else if (request.command->kind == CommandKind::kRead) {
+      words.push_back(reads_[i]);
+    } else if (request.command->kind == CommandKind::kDelete) {
+      words.push_back(deletes_[i]);
+    } else {
+      words.insert(words.end(), {puts_[i].key, puts_[i].value});
+    }
+  }
+  return words;
+}
+
+ValueChange& Batch::NextChange() {
+  if (change_count_ == changes_.size()) changes_.emplace_back();
+  return changes_[change_count_++];
+}
+
+Task<void> Batch::Read(Session& session, size_t most_bytes, size_t most_keys) {
+  most_keys_ = most_keys;
+  is_unread_ = reads_.size() > most_keys && AsksForMany();
+  if (reads_.empty() || is_unread_) co_return;
+  values_.set_most_bytes(most_bytes);
+  co_await session.AsyncMultiGet(reads_, values_);
+}
+
+Task<void> Batch::Write(Session& session) {
+  if (!puts_.empty()) co_await RunPuts(session);
+  if (change_count_ != 0) co_await RunChanges(session);
+  if (!deletes_.empty()) {
+    delete_results_.resize(deletes_.size(), Ok());
+    co_await session.AsyncMultiDelete(deletes_, delete_results_);
+  }
+}
+
+Task<void> Batch::RunPuts(Session& session) {
+  put_results_.resize(puts_.size(), Ok());
+  for (size_t first = 0, end = 0; first < puts_.size(); first = end) {
+    size_t bytes = 0;
+    while (end < puts_.size() && end - first < kMostPuts &&
+           (end == first || bytes < kMostWritten)) {
+      bytes += puts_[end++].value.size();
+    }
+    co_await session.AsyncMultiPut(std::span(puts_).subspan(first, end - first),
+                                   std::span(put_results_).subspan(first, end - first));
+  }
+}
+
+Task<void> Batch::RunChanges(Session& session) {
+  changes_by_key_.clear();
+  for (size_t i = 0; i < change_count_; ++i) changes_by_key_.push_back(&changes_[i]);
+  // Each key's changes one behind the other, as they came; the order of keys does not matter.
+  std::ranges::stable_sort(changes_by_key_, [](const ValueChange* a, const ValueChange* b) {
+    return a->key_hash() != b->key_hash() ? a->key_hash() < b->key_hash() : a->key() < b->key();
+  });
+  key_changes_.clear();
+  for (auto first = changes_by_key_.begin(); first != changes_by_key_.end();) {
+    const auto end = std::find_if(first, changes_by_key_.end(), [first](const ValueChange* one) {
+      return one->key_hash() != (*first)->key_hash() || one->key() != (*first)->key();
+    });
+    key_changes_.emplace_back(std::span(first, end));
+    first = end;
+  }
+  modifiers_.clear();
+  for (KeyChanges& changes : key_changes_) modifiers_.push_back({changes.key(), &changes});
+  change_results_.assign(modifiers_.size(), Ok());
+  co_await session.AsyncMultiModify(modifiers_, change_results_);
+  for (size_t i = 0; i < modifiers_.size(); ++i) key_changes_[i].SetResult(change_results_[i]);
+}
+
+void Batch::Answer() {
+  for (const Request& request : requests_) AnswerOne(request);
+}
+
+void Batch::AnswerOne(const Request& request) {
+  const size_t before = request.client->out.size();
+  if (request.command == nullptr) {
+    request.client->out.append(text_, request.first, request.count);
+  } else if (request.command->kind == CommandKind::kRead) {
+    AnswerRead(request);
+  } else if (request.count == kIsChange) {
+    AnswerChange(request);
+  } else {
+    AnswerWrite(request);
+  }
+  const bool is_error = request.command != nullptr && request.client->out[before] == '-';
+  if (is_error) failed_.push_back(request.command);
+  answer_bytes_ += request.client->out.size() - before;
+}
+
+ReadReply Batch::ReplyTo(const Request& request, std::string& out) const {
+  const bool is_range = request.command->id == CommandId::kGetRange;
+  const auto range = is_range ? ranges_[request.count] : std::pair<int64_t, int64_t>();
+  return {*request.command, KeysOf(request), range, out, request.client->is_resp3};
+}
+
+void Batch::AnswerRead(const Request& request) {
+  std::string& out = request.client->out;
+  ReadReply reply = ReplyTo(request, out);
+  const size_t end = request.first + KeysOf(request);
+  for (size_t i = request.first; i < end && !reply.is_refused(); ++i) reply.Add(values_[i]);
+  End(reply);
+}
+
+void Batch::End(ReadReply& reply) {
+  reply.End();
+  keys_found_ += reply.found();
+  keys_absent_ += reply.absent();
+}
+
+void Batch::AnswerChange(const Request& request) const {
+  ReplyWriter reply(request.client->out, request.client->is_resp3);
+  const ValueChange& change = changes_[request.first];
+  // GETDEL of a key that the store does not take: it is not there.
+  const bool is_absent = !change.result && request.command->id == CommandId::kGetDel &&
+                         change.result.error().code == Code::kInvalidArgument;
+  if (change.result) {
+    change.Answer(reply);
+  } else if (is_absent) {
+    reply.Null();
+  } else {
+    reply.Error(ErrorLine(change.result.error()));
+  }
+}
+
+void Batch::AnswerWrite(const Request& request) const {
+  ReplyWriter reply(request.client->out, request.client->is_resp3);
+  const auto kind = request.command->kind;
+  int64_t deleted = 0;
+  for (size_t i = request.first; i < request.first + request.count; ++i) {
+    const Status& result = kind == CommandKind::kPut ? put_results_[i] : delete_results_[i];
+    // A key that the store does not take is not there to be deleted.
+    const bool is_absent =
+        !result &&
+        (result.error().code == Code::kNotFound ||
+         (kind == CommandKind::kDelete && result.error().code == Code::kInvalidArgument));
+    if (!result && !is_absent) {
+      reply.Error(ErrorLine(result.error()));
+      return;
+    }
+    deleted += result ? 1 : 0;
+  }
+  if (kind == CommandKind::kPut) {
+    reply.Ok();
+  } else {
+    reply.Integer(deleted);
+  }
+}
+
+std::vector<Client*> Batch::AnswerAtOnce() {
+  std::vector<Client*> answered;
+  if (at_once_ == 0 || at_once_ == clients_.size()) return answered;
+  std::vector<Request> rest;
+  clients_.clear();
+  for (const Requests requests : RequestsByClient()) {
+    const bool asks = std::ranges::any_of(
+        requests, [](const Request& request) { return request.command != nullptr; });
+    Client* const client = requests.front().client;
+    (asks ? clients_ : answered).push_back(client);
+    if (asks) {
+      rest.insert(rest.end(), requests.begin(), requests.end());
+    } else {
+      for (const Request& request : requests) AnswerOne(request);
+    }
+  }
+  requests_ = std::move(rest);
+  at_once_ = 0;
+  return answered;
+}
+
+// ---- Splitting, where reads of long values were left out: see LongReads
+
+std::vector<Batch::Requests> Batch::RequestsByClient() const {
+  std::vector<Requests> all;
+  for (auto first = requests_.begin(); first != requests_.end();) {
+    const auto end = std::find_if(first, requests_.end(), [first](const Request& request) {
+      return request.client != first->client;
+    });
+    all.emplace_back(first, end);
+    first = end;
+  }
+  return all;
+}
+
+size_t Batch::ReadsOf(Requests requests) {
+  size_t reads = 0;
+  for (const Request& request : requests) {
+    if (IsRead(request)) reads += KeysOf(request);
+  }
+  return reads;
+}
+
+bool Batch::AsksForMany() const {
+  return std::ranges::any_of(RequestsByClient(),
+                             [this](Requests one) { return ReadsOf(one) > most_keys_; });
+}
+
+bool Batch::IsLong(Requests requests) const {
+  if (is_unread_) return ReadsOf(requests) > most_keys_;
+  for (const Request& request : requests) {
+    if (!IsRead(request)) continue;
+    for (size_t i = request.first; i < request.first + KeysOf(request); ++i) {
+      if (values_.is_left_out(i)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<std::unique_ptr<Batch>> Batch::Split() {
+  std::vector<std::unique_ptr<Batch>> parts;
+  auto others = std::make_unique<Batch>(max_key_bytes_);
+  for (const Requests requests : RequestsByClient()) {
+    const bool is_long = IsLong(requests);
+    if (is_long) parts.push_back(std::make_unique<Batch>(max_key_bytes_));
+    Batch& to = is_long ? *parts.back() : *others;
+    for (const Request& request : requests) to.Take(*this, request);
+  }
+  parts.push_back(std::move(others));
+  parts.front()->answered_ = std::move(answered_);
+  parts.front()->failed_ = std::move(failed_);
+  parts.front()->refused_ = std::move(refused_);
+  return parts;
+}
+
+void Batch::Take(const Batch& from, const Request& request) {
+  if (clients_.empty() || clients_.back() != request.client) clients_.push_back(request.client);
+  Request& own = requests_.emplace_back(request);
+  const auto copy = [&own, &request](const auto& source, auto& target) {
+    own.first = target.size();
+    const auto first = source.begin() + static_cast<ptrdiff_t>(request.first);
+    target.insert(target.end(), first, first + static_cast<ptrdiff_t>(KeysOf(request)));
+  };
+  if (request.command == nullptr) {
+    own.first = text_.size();
+    text_.append(from.text_, request.first, request.count);
+  } else if (request.count == kIsChange) {
+    own.first = change_count_;
+    NextChange() = from.changes_[request.first];
+  } else if (request.command->kind == CommandKind::kPut) {
+    copy(from.puts_, puts_);
+  } else if (request.command->kind == CommandKind::kDelete) {
+    copy(from.deletes_, deletes_);
+  } else {
+    copy(from.reads_, reads_);
+    if (request.command->id != CommandId::kGetRange) return;
+    own.count = ranges_.size();
+    ranges_.push_back(from.ranges_[request.count]);
+  }
+}
+
+}  // namespace gossamer::gateway

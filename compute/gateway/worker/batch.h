@@ -1,0 +1,200 @@
+// Batch: requests of several clients that go to the store together.
+//
+// The reads of all go to one MultiGet, the puts to one MultiPut, read-modify-writes to one MultiModify, the deletes to
+// one MultiDelete, in this order. Of one client, the requests of a batch come in this order too: so each client's requests take
+// effect in the order in which it sent them. What would break that order waits for the next batch.
+//
+// Thread-safety: none. Cost: no allocation for a request once the vectors have grown.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "compute/gateway/commands/command_table.h"
+#include "compute/gateway/commands/read_reply.h"
+#include "compute/gateway/commands/value_change.h"
+#include "compute/gateway/connection/client.h"
+#include "gossamer/store.h"
+
+namespace gossamer::gateway {
+
+class Batch {
+ public:
+  // `max_key_bytes`: of the store.
+  explicit Batch(size_t max_key_bytes) : max_key_bytes_(max_key_bytes) {}
+
+  bool empty() const { return requests_.empty(); }
+  bool reads() const { return !reads_.empty(); }
+  // Whether its last requests are of `client`.
+  bool EndsWith(const Client& client) const {
+    return !clients_.empty() && clients_.back() == &client;
+  }
+  void Clear();
+
+  // Adds a request of `client`. Its bytes stay until the batch has run.
+  // Returns false, and adds nothing, if it must wait for the requests that the client has in the batch.
+  bool Add(Client& client, const Command& command, const std::vector<std::string_view>& arguments);
+  // Adds an answer that is known already, in its place behind those of the client's earlier requests. `command`: what it answers;
+  // null if that is no command.
+  void AddAnswer(Client& client, std::string_view reply, const Command* command);
+  // Likewise, an error: a code in capitals, then a sentence.
+  void AddError(Client& client, std::string_view line, const Command* command);
+  // Likewise, to a request that was refused before it began.
+  void AddRefusal(Client& client, std::string_view line, const Command* command);
+  // Of the answers that were known already.
+  size_t known_bytes() const { return text_.size(); }
+
+  // Gives answers to the clients that ask for nothing of the store, and forgets their requests. Returns these clients.
+  std::vector<Client*> AnswerAtOnce();
+  // Does the reads. Once they have brought `most_bytes`, those of further long values are left out; all of them are, if a client
+  // has more than `most_keys`.
+  Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
+  // Whether Read has left any out. Then the batch is to be split, before anything else of it is done.
+  bool has_left_out() const { return !reads_.empty() && (is_unread_ || values_.is_full()); }
+  // Splits the batch: a batch of each client of which reads were left out, for LongReads, and, as the last one, a batch of all the
+  // others, which may be empty. This one is of no use afterwards.
+  std::vector<std::unique_ptr<Batch>> Split();
+  // Does the writes. Call behind Read.
+  Task<void> Write(Session& session);
+
+  // What it holds beside the clients' own bytes: of requests, and of values that were read.
+  size_t held_bytes() const;
+  size_t value_bytes() const { return values_.bytes(); }
+  // About the bytes of values that its writes bring through the session.
+  size_t write_bytes() const { return write_bytes_; }
+
+  // Whether it has taken so much memory that it should not be kept for later requests.
+  bool HasGrown() const;
+  // Appends the answers to the clients' output.
+  void Answer();
+  // Calls visit(command, times) for each command of the requests that were not refused.
+  template <typename Visit>
+  void ForEachCommand(Visit visit) const {
+    std::array<uint32_t, kMostCommands> times{};
+    for (const Request& request : requests_) {
+      if (request.command != nullptr) ++times[NumberOf(*request.command)];
+    }
+    for (const Command* const command : answered_) ++times[NumberOf(*command)];
+    for (size_t i = 0; i < Commands().size(); ++i) {
+      if (times[i] != 0) visit(Commands()[i], times[i]);
+    }
+  }
+  // Calls visit(command) for each refused request; null if it named none.
+  template <typename Visit>
+  void ForEachRefusal(Visit visit) const {
+    for (const Command* const command : refused_) visit(command);
+  }
+  // Keys that were read, and were there or not.
+  uint64_t keys_found() const { return keys_found_; }
+  uint64_t keys_absent() const { return keys_absent_; }
+  // Calls visit(command) for each other request of which the answer was an error.
+  template <typename Visit>
+  void ForEachError(Visit visit) const {
+    for (const Command* const command : failed_) visit(*command);
+  }
+  // Calls visit(client, words) for each client's request of the most keys: the command, and keys and values.
+  template <typename Visit>
+  void ForEachLongest(Visit visit) const {
+    for (size_t first = 0, end = 0; first < requests_.size(); first = end) {
+      const Request* longest = &requests_[first];
+      for (end = first; end < requests_.size() && requests_[end].client == longest->client; ++end) {
+        if (KeysOf(requests_[end]) > KeysOf(*longest)) longest = &requests_[end];
+      }
+      if (longest->command != nullptr) visit(*longest->client, WordsOf(*longest));
+    }
+  }
+  // The clients with requests in the batch.
+  const std::vector<Client*>& clients() const { return clients_; }
+
+ private:
+  friend class LongReads;
+
+  // In place of the number of values of a request: its write is one of the changes.
+  static constexpr size_t kIsChange = std::numeric_limits<size_t>::max();
+  enum class Phase : uint8_t { kReads, kPuts, kChanges, kDeletes };
+  struct Request {
+    Client* client;
+    const Command* command;  // null: an answer that is known
+    size_t first;            // in the vector of its kind; or of the answer's bytes in `text_`
+    size_t count;
+  };
+
+  // Whether a request of that phase may follow the earlier requests of the client. Adds the client to `clients_`.
+  bool Admit(Client& client, Phase phase);
+  bool AddSet(Client& client, const Command& command,
+              const std::vector<std::string_view>& arguments);
+  bool AddChange(Client& client, const Command& command,
+                 const std::vector<std::string_view>& arguments);
+  bool AddRange(Client& client, const Command& command,
+                const std::vector<std::string_view>& arguments);
+  static bool IsRead(const Request& request) {
+    return request.command != nullptr && request.command->kind == CommandKind::kRead;
+  }
+  // 0 of an answer that is known.
+  static size_t KeysOf(const Request& request);
+  std::vector<std::string_view> WordsOf(const Request& request) const;
+  // The next change of the batch.
+  ValueChange& NextChange();
+  // Requests of one client, one behind the other.
+  using Requests = std::span<const Request>;
+  std::vector<Requests> RequestsByClient() const;
+  // Whether a client has more reads than the last Read may do.
+  bool AsksForMany() const;
+  static size_t ReadsOf(Requests requests);
+  // Whether a read of the requests was left out that is not to be done with those of others.
+  bool IsLong(Requests requests) const;
+  // Adds a request of `from` as it is there.
+  void Take(const Batch& from, const Request& request);
+  Task<void> RunPuts(Session& session);
+  Task<void> RunChanges(Session& session);
+  // The reply to a request that reads, appended to `out`.
+  ReadReply ReplyTo(const Request& request, std::string& out) const;
+  void AnswerOne(const Request& request);
+  void AnswerChange(const Request& request) const;
+  void AnswerRead(const Request& request);
+  void End(ReadReply& reply);
+  void AnswerWrite(const Request& request) const;
+
+  size_t max_key_bytes_;
+  std::vector<Request> requests_;
+  std::vector<Client*> clients_;
+  Phase phase_ = Phase::kReads;  // of the last client's last request
+  bool asks_nothing_ = false;    // so does the last client
+  size_t at_once_ = 0;           // clients that ask for nothing of the store
+  std::vector<std::string_view> reads_;
+  size_t reads_of_others_ = 0;  // those before the last client's
+  Values values_;
+  size_t most_keys_ = 0;    // of the last Read
+  bool is_unread_ = false;  // it has read nothing, because a client has more reads
+  std::vector<KeyValueView> puts_;
+  std::vector<Status> put_results_;
+  std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`
+  std::deque<ValueChange> changes_;                  // kept for the next batch, with their memory
+  size_t change_count_ = 0;
+  std::vector<ValueChange*> changes_by_key_;
+  std::vector<KeyChanges> key_changes_;
+  std::vector<KeyModifier> modifiers_;
+  std::vector<Status> change_results_;
+  std::vector<std::string_view> deletes_;
+  std::vector<Status> delete_results_;
+  std::string text_;
+  size_t answer_bytes_ = 0;
+  size_t write_bytes_ = 0;
+  std::vector<const Command*> answered_;  // those of answers that were known
+  std::vector<const Command*> failed_;
+  std::vector<const Command*> refused_;
+  uint64_t keys_found_ = 0;
+  uint64_t keys_absent_ = 0;
+};
+
+}  // namespace gossamer::gateway

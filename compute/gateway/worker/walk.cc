@@ -1,0 +1,258 @@
+#include "compute/gateway/worker/walk.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <memory>
+
+#include "compute/gateway/commands/store_error.h"
+#include "compute/gateway/protocol/glob.h"
+#include "compute/gateway/protocol/reply_writer.h"
+#include "compute/gateway/protocol/words.h"
+#include "compute/gateway/worker/key_sampler.h"
+
+namespace gossamer::gateway {
+namespace {
+
+// Bounds what one reply of SCAN costs.
+constexpr uint64_t kMostPerScan = 100'000;
+// Bounds of ranges are cut: more of them makes no difference, as keys are shorter.
+constexpr size_t kMostBoundBytes = 1024;
+static_assert(kMaxKeyBytes < kMostBoundBytes);
+
+constexpr std::string_view kInvalidCursor = "ERR invalid cursor";
+
+// With leading zeros, as Redis takes cursors.
+std::optional<uint64_t> ParseNumber(std::string_view text) {
+  uint64_t number = 0;
+  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
+  if (failure != std::errc() || behind != text.end()) return std::nullopt;
+  return number;
+}
+
+// Answers with an error in place of a list.
+void Refuse(std::string_view line, ReplyWriter& reply, LongList& list) {
+  list.Clear();
+  reply.Error(line);
+}
+
+Error ErrorLine(std::string line) { return MakeError(Code::kInvalidArgument, std::move(line)); }
+
+}  // namespace
+
+Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_view>& arguments,
+                         const ScanPositions& positions, std::function<bool()> is_unwanted) {
+  Walk walk(command.id, std::move(is_unwanted));
+  if (command.id == CommandId::kKeys) walk.pattern_ = arguments[1];
+  if (command.id == CommandId::kFlushDb) {
+    const bool is_known =
+        arguments.size() == 1 ||
+        (arguments.size() == 2 && (IsWord(arguments[1], "sync") || IsWord(arguments[1], "async")));
+    if (!is_known) return ErrorLine("ERR syntax error");
+  }
+  if (command.id == CommandId::kScan) {
+    BOOST_OUTCOME_TRYV(walk.ParseScan(arguments, positions));
+  }
+  const bool is_range =
+      command.id == CommandId::kScanRange || command.id == CommandId::kDeleteRange;
+  if (is_range) {
+    BOOST_OUTCOME_TRYV(walk.ParseRange(arguments));
+  }
+  if (walk.pattern_.size() > kMostPatternBytes) {
+    return ErrorLine(std::string(kPatternTooLong));
+  }
+  return walk;
+}
+
+// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
+                       const ScanPositions& positions) {
+  const std::optional<uint64_t> cursor = ParseNumber(arguments[1]);
+  if (!cursor) return ErrorLine(std::string(kInvalidCursor));
+  if (*cursor != 0) {
+    std::optional<std::string> position = positions.Find(*cursor);
+    if (position) {
+      from_ = std::move(*position);
+    } else {
+      resume_at_ = *cursor;
+    }
+  }
+  for (size_t i = 2; i < arguments.size(); i += 2) {
+    if (i + 1 == arguments.size()) return ErrorLine("ERR syntax error");
+    const std::string_view value = arguments[i + 1];
+    if (IsWord(arguments[i], "match")) {
+      pattern_ = value;
+    } else if (IsWord(arguments[i], "count")) {
+      const std::optional<int64_t> count = ParseInteger(value);
+      if (!count) return ErrorLine(std::string(kNoInteger));
+      if (*count < 1) return ErrorLine("ERR syntax error");
+      count_ = std::min(static_cast<uint64_t>(*count), kMostPerScan);
+    } else if (IsWord(arguments[i], "type")) {
+      is_of_no_type_ = !IsWord(value, "string");
+    } else {
+      return ErrorLine("ERR syntax error");
+    }
+  }
+  return Ok();
+}
+
+// [FROM key] [TO key] [PREFIX bytes], and of a scan [LIMIT n] [REV]
+Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
+  const bool is_scan = id_ == CommandId::kScanRange;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view option = arguments[i];
+    if (is_scan && IsWord(option, "rev")) {
+      range_.reverse = true;
+      continue;
+    }
+    if (++i == arguments.size()) return ErrorLine("ERR syntax error");
+    if (IsWord(option, "from")) {
+      range_.from = arguments[i].substr(0, kMostBoundBytes);
+    } else if (IsWord(option, "to")) {
+      range_.to = arguments[i].substr(0, kMostBoundBytes);
+    } else if (IsWord(option, "prefix")) {
+      range_.prefix = arguments[i].substr(0, kMostBoundBytes);
+    } else if (is_scan && IsWord(option, "limit")) {
+      const std::optional<uint64_t> limit = ParseNumber(arguments[i]);
+      if (!limit) return ErrorLine(std::string(kNoInteger));
+      range_.limit = *limit;
+    } else {
+      return ErrorLine("ERR syntax error");
+    }
+  }
+  return Ok();
+}
+
+Task<void> Walk::DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const {
+  const RangeDeletion done =
+      co_await session.AsyncDeleteRange(KeyRange(range_.from, range_.to, range_.prefix),
+                                        [&turns](uint64_t) { return !turns.must_end(); });
+  if (!done.status) {
+    reply.Error(ErrorLine(done.status.error()));
+  } else if (turns.must_end()) {
+    reply.Error(std::string(turns.end_error()) + "; it has deleted " +
+                std::to_string(done.deleted) + " keys");
+  } else if (id_ == CommandId::kFlushDb) {
+    reply.Ok();
+  } else {
+    reply.Integer(static_cast<int64_t>(done.deleted));
+  }
+}
+
+Task<bool> Walk::MakeRoom(LongList& list, size_t bytes, WalkTurns& turns,
+                          WalkTurns::Slice& slice) const {
+  while (!list.MayBeginPiece(bytes)) {
+    co_await slice.Rest();
+    if (is_unwanted_() || turns.must_end()) co_return false;
+  }
+  list.BeginPiece(bytes);
+  co_return true;
+}
+
+// Keys and values in turn.
+Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, ReplyWriter& reply, LongList& list,
+                           bool is_resp3) const {
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(range_);
+  size_t found = 0;
+  WalkTurns::Slice slice(turns);
+  while (co_await cursor->AsyncNext()) {
+    if (slice.IsOver(cursor->value().size())) {
+      co_await slice.Next();
+      if (is_unwanted_()) co_return list.Clear();
+    }
+    if (turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
+    for (const std::string_view one : {cursor->key(), cursor->value()}) {
+      if (list.IsTooLong(one.size())) {
+        co_return Refuse("ERR the reply would be too long: use LIMIT", reply, list);
+      }
+      if (!list.HasRoomFor(one.size()) && !co_await MakeRoom(list, one.size(), turns, slice)) {
+        co_return Refuse(turns.end_error(), reply, list);
+      }
+      ReplyWriter(list.piece(), is_resp3).Bulk(one);
+    }
+    ++found;
+  }
+  if (!cursor->status()) co_return Refuse(ErrorLine(cursor->status().error()), reply, list);
+  reply.Array(2 * found);
+}
+
+Task<void> Walk::AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply) {
+  // It learns how many keys there are, and so is kept.
+  static thread_local KeySampler sampler;
+  const Result<std::optional<std::string>> key = co_await sampler.Draw(session, turns);
+  if (!key) {
+    reply.Error(ErrorLine(key.error()));
+  } else if (key.value()) {
+    reply.Bulk(*key.value());
+  } else {
+    reply.Null();
+  }
+}
+
+Task<void> Walk::Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
+                     LongList& list, bool is_resp3) {
+  ReplyWriter reply(out, is_resp3);
+  switch (id_) {
+    case CommandId::kFlushDb:
+    case CommandId::kDeleteRange: co_return co_await DeleteRange(session, turns, reply);
+    case CommandId::kScanRange: co_return co_await ScanRange(session, turns, reply, list, is_resp3);
+    case CommandId::kRandomKey: co_return co_await AnswerRandomKey(session, turns, reply);
+    default: co_return co_await List(session, positions, turns, reply, list, is_resp3);
+  }
+}
+
+// DBSIZE, KEYS and SCAN
+Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& turns,
+                      ReplyWriter& reply, LongList& list, bool is_resp3) {
+  ScanOptions options;
+  options.keys_only = true;
+  options.from = from_;
+  options.prefix = LiteralPrefix(pattern_);
+  options.resume_at = resume_at_;
+  if (id_ == CommandId::kScan) {
+    options.limit = count_;
+    options.to_bookmark = true;
+  }
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  uint64_t seen = 0;
+  uint64_t found = 0;
+  WalkTurns::Slice slice(turns);
+  while (co_await cursor->AsyncNext()) {
+    if (slice.IsOver()) {
+      co_await slice.Next();
+      if (is_unwanted_()) co_return list.Clear();
+    }
+    if (turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
+    ++seen;
+    if (id_ == CommandId::kDbSize) continue;
+    const std::string_view key = cursor->key();
+    if (is_of_no_type_ || !MatchesGlob(pattern_, key)) continue;
+    if (list.IsTooLong(key.size())) {
+      co_return Refuse("ERR the reply would be too long: use SCAN", reply, list);
+    }
+    if (!list.HasRoomFor(key.size()) && !co_await MakeRoom(list, key.size(), turns, slice)) {
+      co_return Refuse(turns.end_error(), reply, list);
+    }
+    ++found;
+    ReplyWriter(list.piece(), is_resp3).Bulk(key);
+  }
+  if (!cursor->status()) {
+    const Error& error = cursor->status().error();
+    const bool is_wrong = resume_at_ != 0 && error.code == Code::kInvalidArgument;
+    co_return Refuse(is_wrong ? std::string(kInvalidCursor) : ErrorLine(error), reply, list);
+  }
+  if (id_ == CommandId::kDbSize) {
+    key_count_ = seen;
+    reply.Integer(static_cast<int64_t>(seen));
+    co_return;
+  }
+  if (id_ == CommandId::kScan) {
+    std::optional<ScanBookmark> next = cursor->bookmark();
+    reply.Array(2);
+    reply.Bulk(next ? std::to_string(next->number) : "0");
+    if (next) positions.Add(next->number, std::move(next->key));
+  }
+  reply.Array(found);
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,644 @@
+#include "compute/gateway/worker/worker.h"
+
+#include <glog/logging.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/text/human.h"
+#include "compute/gateway/commands/refusals.h"
+#include "compute/gateway/protocol/reply_writer.h"
+#include "compute/gateway/protocol/words.h"
+#include "compute/gateway/worker/records.h"
+#include "compute/gateway/worker/walk.h"
+
+namespace gossamer::gateway {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostInFlight = 64;
+// Looks at the sockets at a time: of thousands of clients, the last one's request does not wait for what the first ones want.
+constexpr int kMostLooks = 64;
+// Bytes that batches in flight write.
+constexpr size_t kMostWriting = size_t{16} << 20;
+// Of walks that read values: each has buffers for 2 MiB of them.
+constexpr size_t kMostRangeWalks = 16;
+// How long a worker without other work sleeps at most while clients wait for memory.
+constexpr int kHungryMs = ClientQueues::kHunger.count();
+// Bytes of answers to commands like COMMAND DOCS in a batch, before other clients wait for the next one.
+constexpr size_t kMostKnown = size_t{16} << 20;
+// How long a worker without work sleeps at most: tasks of the store go on in between.
+constexpr int kIdleMs = 100;
+// Reads of a client in one batch, with those of others, and bytes of values that such a batch brings: some thousands of a pipeline's
+// values of 1 kB are not long.
+constexpr size_t kMostKeys = 4096;
+constexpr size_t kMostTogether = size_t{4} << 20;
+// Of a worker, in flight.
+constexpr size_t kMostReadingBatches = 8;
+constexpr size_t kMostIdleBatches = 8;
+// Of values in one part of long reads.
+constexpr size_t kPartBytes = size_t{1} << 20;
+// Of each word of a walk, for the slow log.
+constexpr size_t kMostWord = 256;
+// Between two looks at the memory for clients, while it is short.
+constexpr std::chrono::milliseconds kLookInterval{500};
+
+uint64_t BytesMoved(const ClientNumbers& numbers) {
+  return numbers.bytes_received + numbers.bytes_sent;
+}
+
+bool NeedsNoLogin(const Command* command) {
+  if (command == nullptr) return false;
+  switch (command->id) {
+    case CommandId::kAuth:
+    case CommandId::kHello:
+    case CommandId::kQuit:
+    case CommandId::kReset: return true;
+    default: return false;
+  }
+}
+
+std::string HelpReply(const Command& command, bool is_resp3) {
+  std::string text;
+  ReplyWriter reply(text, is_resp3);
+  const std::vector<std::string> lines = HelpOn(command);
+  reply.Array(lines.size());
+  for (const std::string& line : lines) reply.Simple(line);
+  return text;
+}
+
+// Answers a request that follows a refused MULTI. Returns false if it is to be answered as ever.
+bool RefuseInTransaction(Client& client, const Command* command,
+                         const std::vector<std::string_view>& arguments, Batch& batch) {
+  using Transaction = Client::Transaction;
+  const bool is_alone = arguments.size() == 1;
+  const bool leaves = command != nullptr && is_alone &&
+                      (command->id == CommandId::kReset || command->id == CommandId::kQuit);
+  const bool is_exec = is_alone && IsWord(arguments[0], "exec");
+  const bool is_discard = is_alone && IsWord(arguments[0], "discard");
+  client.transaction = leaves || is_exec || is_discard ? Transaction::kNone : Transaction::kGoesOn;
+  if (leaves) return false;
+  if (is_exec) {
+    batch.AddRefusal(client, "EXECABORT Transaction discarded because of previous errors.",
+                     nullptr);
+  } else if (is_discard) {
+    batch.AddAnswer(client, "+OK\r\n", nullptr);
+  } else {
+    batch.AddRefusal(client, kNotExecuted, command);
+  }
+  return true;
+}
+
+}  // namespace
+
+Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
+               WorkerMetrics& metrics)
+    : shared_(shared),
+      store_(&store),
+      inbox_(shared.inboxes[number]),
+      all_metrics_(metrics),
+      acceptor_(std::move(listeners), shared.inboxes),
+      batch_(std::make_unique<Batch>(store.parameters().max_key_bytes)) {}
+
+Worker::~Worker() = default;
+
+Status Worker::Open() {
+  BOOST_OUTCOME_TRY(session, store_->NewSession());
+  session_ = std::move(session);
+  metrics_ = all_metrics_.AddWorker();
+  if (!epoll_.Open() || !inbox_.Open()) {
+    return MakeError(Code::kUnsupported, "this process may open no more files: raise `ulimit -n`");
+  }
+  if (epoll_.Watch(inbox_.fd(), EPOLLIN) && acceptor_.Open(epoll_)) {
+    ++shared_.acceptors;
+    return Ok();
+  }
+  return MakeError(Code::kUnsupported,
+                   "this user may watch no more files: raise /proc/sys/fs/epoll/max_user_watches");
+}
+
+void Worker::Stop() {
+  is_stopping_.store(true, std::memory_order_release);
+  inbox_.Wake();
+}
+
+void Worker::Run() {
+  while (!is_stopping_.load(std::memory_order_acquire)) {
+    if (has_next_store_.load(std::memory_order_acquire)) SwitchStore();
+    const bool has_reads = !ready_.empty() || !batch_->empty();
+    const bool waits_for_memory = !has_reads || shared_.memory.is_full(ClientMemory::Use::kAnswers);
+    const bool is_idle = in_flight() == turns_.resting() && queues_.empty() && waits_for_memory &&
+                         session_->Poll() == 0;
+    const bool is_waiting = queues_.are_hungry() || has_reads || turns_.resting() != 0;
+    HandleEvents(!is_idle ? 0 : is_waiting ? kHungryMs : kIdleMs);
+    acceptor_.Resume(epoll_);
+    now_ = Clock::now();
+    turn_end_ = BytesMoved(metrics_->numbers()) + kTurnBytes;
+    DropLateHandshakes();
+    const bool is_due = queues_.BeginTurn(now_);
+    if (is_due) turns_.WakeResting();
+    while (Client* const client = queues_.Next(TurnHasRoom())) {
+      if (!client->is_busy) Collect(*client);
+    }
+    StartBatch(false);
+    LookAtMemory();
+    StartPart(is_due);
+    PollInFlight();
+    metrics_->PublishIfDue(now_, *session_);
+  }
+  acceptor_.Close(epoll_);
+  --shared_.acceptors;
+  End();
+  session_->WaitAll();
+  metrics_->Publish(Clock::now(), session_->counters());
+  metrics_.reset();
+  session_.reset();
+}
+
+bool Worker::TurnHasRoom() const { return BytesMoved(metrics_->numbers()) < turn_end_; }
+
+void Worker::PollInFlight() {
+  const Clock::time_point end = Clock::now() + kRoundsTime;
+  for (int round = 0; round < kMostRounds && in_flight() != 0; ++round) {
+    session_->Poll();
+    if (Clock::now() >= end) break;
+  }
+  if (turns_.must_end()) turns_.WakeResting();
+  turns_.GiveTurn();
+  std::vector<Client*> done;
+  done.swap(done_);
+  for (Client* client : done) Release(*client);
+}
+
+void Worker::HandleEvents(int timeout_ms) {
+  const auto handle = [this](const epoll_event& event) {
+    const int fd = event.data.fd;
+    if (fd == inbox_.fd()) return Welcome();
+    if (acceptor_.Accept(fd, epoll_, shared_.options.max_clients, metrics_->numbers().rejected)) {
+      return;
+    }
+    const auto found = clients_.find(fd);
+    if (found == clients_.end()) return;
+    Client& client = *found->second;
+    if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) client.is_gone = true;
+    if (client.is_gone || (event.events & EPOLLRDHUP) != 0) client.has_hung_up = true;
+    if ((event.events & EPOLLIN) != 0 || client.has_hung_up) client.may_read = true;
+    client.may_send = true;
+    if (!client.is_busy) queues_.Add(client);
+  };
+  std::array<epoll_event, 128> events;
+  for (int times = 0; times < kMostLooks; ++times) {
+    const std::span<const epoll_event> found = epoll_.Wait(events, times == 0 ? timeout_ms : 0);
+    std::ranges::for_each(found, handle);
+    if (found.size() < events.size()) return;
+  }
+}
+
+void Worker::Welcome() {
+  for (Inbox::Arrival& one : inbox_.TakeAll()) {
+    const int fd = one.socket.get();
+    auto client =
+        std::make_unique<Client>(std::move(one.socket), shared_.client_list, shared_.memory,
+                                 shared_.next_number++, shared_.options.users.empty());
+    client->LimitRequests(shared_.options.max_query_bytes);
+    const bool can_encrypt = !one.is_tls || client->Encrypt(shared_.options.tls->NewSession(fd));
+    if (one.is_tls) handshakes_.Begin(*client);
+    if (!can_encrypt || !epoll_.Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
+      --inbox_.clients;
+      continue;
+    }
+    queues_.Add(*client);
+    clients_[fd] = std::move(client);
+    ++metrics_->numbers().accepted;
+    metrics_->numbers().connected = clients_.size();
+  }
+}
+
+void Worker::Drop(Client& client) {
+  // A queued client is still looked at: it is dropped there.
+  if (client.is_queued || client.is_busy || client.is_hungry) {
+    client.is_closing = true;
+    return;
+  }
+  long_reads_.erase(&client);
+  clients_.erase(client.fd());
+  --inbox_.clients;
+  metrics_->numbers().connected = clients_.size();
+}
+
+bool Worker::ShakeHands(Client& client) {
+  if (!handshakes_.MayStep()) {
+    queues_.Add(client);
+    return false;
+  }
+  switch (client.tls()->ShakeHands()) {
+    case TlsSession::Handshake::kDone:
+      client.may_read = true;  // OpenSSL may have read more than the handshake
+      return true;
+    case TlsSession::Handshake::kWaits: return false;
+    case TlsSession::Handshake::kFailed: break;
+  }
+  // A probe that connects and leaves is no failure.
+  if (const std::string& why = client.tls()->failure(); !why.empty()) {
+    ++metrics_->numbers().tls_failures;
+    Handshakes::LogFailure(client.fd(), why);
+  }
+  Drop(client);
+  return false;
+}
+
+void Worker::DropLateHandshakes() {
+  handshakes_.BeginRound();
+  handshakes_.ForEachLate([this](int fd, uint64_t number) {
+    const auto found = clients_.find(fd);
+    if (found == clients_.end() || found->second->number() != number) return;
+    Client& client = *found->second;
+    if (!client.is_shaking_hands() || client.is_closing) return;
+    ++metrics_->numbers().tls_failures;
+    Handshakes::LogFailure(fd, "it has not ended in 10 s");
+    Drop(client);
+  });
+}
+
+// ---- Requests
+
+void Worker::Collect(Client& client) {
+  // Requests before the one that ends the connection are done all the same.
+  if (client.has_long_reads && !client.entry().is_killed()) return GoOn(client);
+  if (client.entry().is_killed()) client.is_closing = true;
+  if (client.is_closing) {
+    Release(client);
+    return;
+  }
+  if (client.is_shaking_hands() && !ShakeHands(client)) return;
+  if (client.unsent() != 0) {
+    if (!Send(client)) return Drop(client);
+    if (client.unsent() > most_unsent_) return;  // room for answers brings it back
+  }
+  if (batches_ >= kMostInFlight || batch_->known_bytes() > kMostKnown) return queues_.Add(client);
+  bool has_ended = false;
+  bool has_received = false;
+  size_t count = 0;
+  const size_t known_before = batch_->known_bytes();
+  client.has_next = false;
+  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
+  while (count < client.allowance && !client.is_closing && client.unsent() <= most_unsent_ &&
+         batch_->known_bytes() - known_before <= most_unsent_) {
+    const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
+    if (outcome == RequestParser::Outcome::kError) {
+      batch_->AddRefusal(client, "ERR " + client.parser.error(), nullptr);
+      client.is_closing = true;
+      break;
+    }
+    if (outcome == RequestParser::Outcome::kRequest) {
+      // CollectOne may leave it for later.
+      if (!client.parser.arguments().empty() && !CollectOne(client, client.parser.arguments())) {
+        client.has_next = true;
+        break;
+      }
+      client.Take(client.parser.consumed());
+      ++count;
+      // The words of a line are gone with the next request.
+      const bool is_line_in_batch = client.parser.is_line() && batch_->EndsWith(client);
+      if (client.is_busy || is_line_in_batch) break;
+      continue;
+    }
+    if (batch_->EndsWith(client) || !client.may_read) break;
+    if (client.unparsed().size() > shared_.options.max_query_bytes) {
+      batch_->AddRefusal(client, "ERR the query is longer than this gateway allows", nullptr);
+      client.is_closing = true;
+      break;
+    }
+    if (has_received && !TurnHasRoom()) {
+      queues_.Add(client);
+      break;
+    }
+    if (!client.MayReceive()) {
+      queues_.AddHungry(client);
+      break;
+    }
+    const Client::Read read = client.Receive(metrics_->numbers().bytes_received);
+    has_ended = read == Client::Read::kEnded;
+    has_received = true;
+    if (read == Client::Read::kSome) client.NoteProgress(now_, true);
+    if (read != Client::Read::kSome) break;
+  }
+  if (count != 0 && client.unsent() == 0) client.was_behind = false;  // it goes on
+  if (client.is_busy) return;                                         // a walk
+  if (!batch_->EndsWith(client) && client.unparsed_bytes() == 0) client.GiveBack();
+  if (batch_->EndsWith(client)) {
+    client.is_busy = true;
+  } else if (has_ended && client.unsent() == 0) {
+    Drop(client);
+  } else if (client.is_closing || has_ended || (client.unsent() != 0 && count != 0)) {
+    client.is_closing = client.is_closing || has_ended;
+    Release(client);
+  } else if (count == client.allowance) {
+    queues_.Add(client);
+  }
+}
+
+bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
+  const bool is_in_batch = batch_->EndsWith(client);
+  const Command* const command = FindCommand(arguments[0]);
+  if (command == nullptr && IsOfHttp(arguments[0])) {
+    LogHttp(client.entry().address());
+    client.is_closing = true;
+    return true;
+  }
+  if (client.transaction != Client::Transaction::kNone &&
+      RefuseInTransaction(client, command, arguments, *batch_)) {
+    return true;
+  }
+  const bool has_subcommand =
+      command != nullptr && arguments.size() > 1 && HasSubcommands(*command);
+  const Subcommand* const subcommand =
+      has_subcommand ? FindSubcommand(*command, arguments[1]) : nullptr;
+  if (command != nullptr) {
+    client.entry().NoteCommand(subcommand != nullptr ? subcommand->name : command->name);
+  }
+  if (!client.is_authenticated && !NeedsNoLogin(command)) {
+    batch_->AddRefusal(client, "NOAUTH Authentication required.", command);
+    return true;
+  }
+  const bool is_simple = command != nullptr && !has_subcommand;
+  const bool is_right = is_simple && IsRightCount(command->arity, arguments.size());
+  if (const std::string refusal =
+          is_right ? std::string() : RefusalOf(command, subcommand, arguments);
+      !refusal.empty()) {
+    batch_->AddRefusal(client, refusal, command);
+    if (IsTransaction(arguments)) client.transaction = Client::Transaction::kRefused;
+    return true;
+  }
+  if (subcommand != nullptr && IsHelp(*subcommand)) {
+    batch_->AddAnswer(client, HelpReply(*command, client.is_resp3), command);
+    return true;
+  }
+  switch (command->kind) {
+    case CommandKind::kAnswer:
+      batch_->AddAnswer(client, AnswerAtOnce(client, *command, arguments), command);
+      return true;
+    case CommandKind::kState:
+      if (is_in_batch) return false;
+      AnswerState(client, *command, arguments);
+      return true;
+    case CommandKind::kWalk:
+      if (is_in_batch) return false;
+      if (walks_ >= kMostInFlight ||
+          (command->id == CommandId::kScanRange && range_walks_ >= kMostRangeWalks)) {
+        if (!Send(client)) client.is_closing = true;
+        queues_.Add(client);
+        return false;
+      }
+      StartWalk(client, *command, arguments);
+      return true;
+    default:
+      if (command->is_write && writing_ + batch_->write_bytes() > kMostWriting) {
+        if (!is_in_batch) queues_.Add(client);
+        return false;
+      }
+      return batch_->Add(client, *command, arguments);
+  }
+}
+
+// ---- Batches
+
+void Worker::StartBatch(bool is_last) {
+  for (Client* const client : batch_->AnswerAtOnce()) {
+    client->allowance = std::min(kMostRequests, 2 * client->allowance);
+    Release(*client);
+  }
+  // Meanwhile it takes more requests. While memory is full, long reads wait. They would for ever if
+  // later reads kept it so: the next part comes first then.
+  const bool is_full = !is_last && shared_.memory.is_full(ClientMemory::Use::kAnswers);
+  part_is_next_ = !is_last && (part_is_next_ || (is_full && !ready_.empty()));
+  const bool are_too_many = reading_batches_ == kMostReadingBatches;
+  const bool must_wait = batch_->reads() && (are_too_many || is_full || part_is_next_);
+  if (batch_->empty() || must_wait) return;
+  std::unique_ptr<Batch> batch = std::move(batch_);
+  if (idle_batches_.empty()) {
+    batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes);
+  } else {
+    batch_ = std::move(idle_batches_.back());
+    idle_batches_.pop_back();
+  }
+  ++batches_;
+  session_->Spawn(RunBatch(std::move(batch)));
+}
+
+Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
+  const Clock::time_point begin = Clock::now();
+  ClientMemory::Holding held(shared_.memory, ClientMemory::Use::kRequests);
+  ClientMemory::Holding values_held(shared_.memory, ClientMemory::Use::kAnswers);
+  for (;;) {
+    held.Set(batch->held_bytes());
+    ++reading_batches_;
+    co_await batch->Read(*session_, is_short_ ? kMostUnsentWhenShort : kMostTogether, kMostKeys);
+    --reading_batches_;
+    if (!batch->has_left_out()) break;
+    batch = SplitBatch(*batch);
+    if (!batch->empty()) continue;
+    --batches_;
+    co_return;
+  }
+  values_held.Set(batch->value_bytes());
+  const size_t write_bytes = batch->write_bytes();
+  writing_ += write_bytes;
+  co_await batch->Write(*session_);
+  writing_ -= write_bytes;
+  batch->Answer();
+  values_held.Set(0);
+  Record(*batch, Clock::now() - begin, *metrics_, shared_.slow_log);
+  --batches_;
+  for (Client* client : batch->clients()) {
+    client->has_short_answers = client->unsent() <= ClientQueues::kLittle;
+    // Where answers are long, few of them are enough to keep the client busy.
+    client->allowance = client->unsent() > kMostUnsent
+                            ? std::max<size_t>(1, client->allowance / 8)
+                            : std::min(kMostRequests, 2 * client->allowance);
+    Release(*client);
+  }
+  if (batch->HasGrown() || idle_batches_.size() == kMostIdleBatches) co_return;
+  batch->Clear();
+  idle_batches_.push_back(std::move(batch));
+}
+
+void Worker::Release(Client& client) {
+  client.is_busy = false;
+  client.CountMemory();
+  // The answers of one pipeline leave together, though it may take several batches.
+  const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
+  if (has_more && !client.is_closing && client.unsent() <= most_unsent_) return queues_.Add(client);
+  client.EndRefusedTransaction(metrics_->numbers().bytes_received);
+  // Many batches may end in one turn: long answers leave in the next ones.
+  if (client.unsent() > ClientQueues::kLittle && !TurnHasRoom()) return queues_.Add(client);
+  const bool is_connected = Send(client);
+  const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
+  if (!is_connected || is_flooded || (client.is_closing && client.unsent() == 0)) {
+    Drop(client);
+  } else if (!client.is_closing) {
+    queues_.Add(client);
+  }
+}
+
+// ---- Long reads
+
+std::unique_ptr<Batch> Worker::SplitBatch(Batch& batch) {
+  std::vector<std::unique_ptr<Batch>> parts = batch.Split();
+  std::unique_ptr<Batch> others = std::move(parts.back());
+  parts.pop_back();
+  for (std::unique_ptr<Batch>& part : parts) {
+    Client& client = *part->clients().front();
+    client.has_long_reads = true;
+    long_reads_.emplace(&client, std::move(part));
+    GoOn(client);
+  }
+  return others;
+}
+
+void Worker::GoOn(Client& client) {
+  client.is_busy = false;
+  if (!Send(client)) return Drop(client);
+  if (client.unsent() != 0) return;  // room for answers brings it back
+  // Those that wait for the next part would hold the memory that they wait for.
+  client.GiveBackAnswers();
+  client.is_busy = true;
+  ready_.Add(client);
+}
+
+void Worker::StartPart(bool is_due) {
+  // What has been read is sent first, or it would pile up. But long reads go on all the same.
+  const bool may_start = part_is_next_ || is_due || !queues_.has_answers();
+  if (ready_.empty() || is_in_part_ || !may_start) return;
+  if (shared_.memory.is_full(ClientMemory::Use::kAnswers)) return;
+  part_is_next_ = false;
+  Client& client = ready_.Take();
+  if (client.is_lost()) {
+    client.is_busy = false;
+    client.is_closing = true;
+    return Release(client);
+  }
+  is_in_part_ = true;
+  session_->Spawn(RunPart(client));
+}
+
+Task<void> Worker::RunPart(Client& client) {
+  LongReads& reads = long_reads_.at(&client);
+  const bool has_ended = co_await reads.RunPart(
+      *session_, is_short_ ? kMostUnsentWhenShort : kPartBytes, part_values_);
+  is_in_part_ = false;
+  client.has_short_answers = has_ended && client.unsent() <= ClientQueues::kLittle;
+  if (!has_ended) co_return GoOn(client);
+  if (reads.is_broken()) client.is_closing = true;
+  Record(reads.batch(), reads.spent(), *metrics_, shared_.slow_log);
+  long_reads_.erase(&client);
+  client.has_long_reads = false;
+  client.allowance = std::max<size_t>(1, client.allowance / 8);
+  Release(client);
+}
+
+bool Worker::Send(Client& client) {
+  const uint64_t before = metrics_->numbers().bytes_sent;
+  const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
+  client.NoteProgress(now_, metrics_->numbers().bytes_sent != before);
+  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
+  // Nothing else would bring it back.
+  if (is_connected && client.unsent() != 0 && client.may_send) queues_.Add(client);
+  return is_connected;
+}
+
+// ---- Walks
+
+void Worker::StartWalk(Client& client, const Command& command,
+                       const std::vector<std::string_view>& arguments) {
+  Result<Walk> walk =
+      Walk::Parse(command, arguments, shared_.positions, [&client] { return client.is_lost(); });
+  if (!walk) {
+    ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
+    metrics_->RecordCommand(NumberOf(command), {}, true);
+    return;
+  }
+  client.is_busy = true;
+  ++walks_;
+  if (command.id == CommandId::kScanRange) ++range_walks_;
+  std::vector<std::string> words;
+  for (const std::string_view word : arguments) words.emplace_back(word.substr(0, kMostWord));
+  session_->Spawn(
+      RunWalk(client, std::make_unique<Walk>(std::move(walk.value())), &command, std::move(words)));
+}
+
+Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
+                           std::vector<std::string> words) {
+  const Clock::time_point begin = Clock::now();
+  const size_t before = client.out.size();
+  LongList list(shared_.memory);
+  co_await walk->Run(*session_, shared_.positions, turns_, client.out, list, client.is_resp3);
+  const std::chrono::nanoseconds duration = Clock::now() - begin;
+  const bool is_error = client.out.size() > before && client.out[before] == '-';
+  client.Append(list.TakePieces());
+  metrics_->RecordCommand(NumberOf(*command), duration, is_error);
+  if (const auto keys = walk->key_count())
+    shared_.key_count.store(static_cast<int64_t>(*keys), std::memory_order_relaxed);
+  if (shared_.slow_log.IsSlow(duration)) {
+    shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),
+                         client.entry().name());
+  }
+  // Released later: the walk may end at once, while the client's request is still being taken.
+  --walks_;
+  if (command->id == CommandId::kScanRange) --range_walks_;
+  done_.push_back(&client);
+}
+
+// ---- Memory
+
+void Worker::LookAtMemory() {
+  using Use = ClientMemory::Use;
+  is_short_ = shared_.memory.is_short(Use::kAnswers);
+  most_unsent_ = is_short_ ? kMostUnsentWhenShort : kMostUnsent;
+  const bool are_requests_short = shared_.memory.is_short(Use::kRequests);
+  if ((!is_short_ && !are_requests_short) || now_ < next_look_) return;
+  next_look_ = now_ + kLookInterval;
+  const bool is_full = shared_.memory.is_full(Use::kAnswers) ||
+                       shared_.memory.is_full(Use::kRequests) || queues_.are_hungry() ||
+                       turns_.resting() != 0;
+  const std::chrono::milliseconds patience = shared_.options.patience;
+  std::vector<Client*> slow;
+  std::vector<Client*> small;
+  Client* slowest = nullptr;
+  for (const auto& [fd, one] : clients_) {
+    Client& client = *one;
+    if (client.is_busy || client.is_queued || client.is_hungry) continue;
+    if (!client.is_behind()) client.GiveBack();
+    if (!client.is_behind()) continue;
+    if (client.held_bytes() < kMostUnsentWhenShort) {
+      if (now_ - client.moved_at > patience) small.push_back(&client);
+    } else if (now_ - client.moved_at > (is_full ? patience / 10 : patience)) {
+      slow.push_back(&client);
+    } else if (now_ - client.behind_since > patience &&
+               (slowest == nullptr || client.held_bytes() > slowest->held_bytes())) {
+      slowest = &client;
+    }
+  }
+  // A client that goes on slowly would keep memory short for all others.
+  if (slow.empty() && slowest != nullptr && is_full) slow.push_back(slowest);
+  // Thousands of them may hold it all.
+  if (slow.empty() && is_full) slow = std::move(small);
+  for (Client* client : slow) {
+    const bool is_reader = client->unsent() != 0;
+    LOG(WARNING) << "client " << client->entry().number() << " is disconnected: it has not "
+                 << (is_reader ? "taken " : "sent the rest of a request of which ")
+                 << HumanBytes(is_reader ? client->unsent() : client->unparsed_bytes())
+                 << (is_reader ? " of answers" : " are here")
+                 << ", and the memory for clients (--client_memory) is short";
+    ++(is_reader ? metrics_->numbers().slow_readers : metrics_->numbers().slow_senders);
+    Drop(*client);
+  }
+}
+
+}  // namespace gossamer::gateway

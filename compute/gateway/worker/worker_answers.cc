@@ -1,0 +1,229 @@
+// What a worker answers without the store.
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/version.h"
+#include "compute/gateway/commands/client_command.h"
+#include "compute/gateway/commands/config_command.h"
+#include "compute/gateway/commands/refusals.h"
+#include "compute/gateway/commands/server_answers.h"
+#include "compute/gateway/protocol/reply_writer.h"
+#include "compute/gateway/protocol/words.h"
+#include "compute/gateway/worker/worker.h"
+
+namespace gossamer::gateway {
+namespace {
+
+constexpr std::string_view kWrongPassword =
+    "WRONGPASS invalid username-password pair or user is disabled.";
+
+void AnswerTime(ReplyWriter& reply) {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  reply.Array(2);
+  reply.Bulk(std::to_string(now.count() / 1'000'000));
+  reply.Bulk(std::to_string(now.count() % 1'000'000));
+}
+
+// Makes `client` that user. Returns false, and changes nothing, if that is not the user's password.
+bool LogIn(Client& client, std::string_view user, std::string_view password,
+           const GatewayOptions& options, ClientNumbers& numbers) {
+  if (!options.users.IsRight(user, password)) {
+    ++numbers.failed_logins;
+    return false;
+  }
+  client.entry().set_user(user);
+  client.is_authenticated = true;
+  client.LimitRequests(options.max_query_bytes);
+  return true;
+}
+
+// HELLO [version [AUTH user password] [SETNAME name]]
+void Hello(Client& client, const std::vector<std::string_view>& arguments,
+           const GatewayOptions& options, ClientNumbers& numbers) {
+  bool is_resp3 = client.is_resp3;
+  std::optional<std::pair<std::string_view, std::string_view>> login;
+  std::optional<std::string_view> name;
+  const auto fail = [&](std::string_view line) {
+    ReplyWriter(client.out, client.is_resp3).Error(line);
+  };
+  if (arguments.size() > 1) {
+    if (!ParseInteger(arguments[1])) {
+      fail("ERR Protocol version is not an integer or out of range");
+      return;
+    }
+    if (arguments[1] != "2" && arguments[1] != "3") {
+      fail("NOPROTO unsupported protocol version");
+      return;
+    }
+    is_resp3 = arguments[1] == "3";
+  }
+  for (size_t i = 2; i < arguments.size();) {
+    if (IsWord(arguments[i], "auth") && i + 2 < arguments.size()) {
+      login = {arguments[i + 1], arguments[i + 2]};
+      i += 3;
+    } else if (IsWord(arguments[i], "setname") && i + 1 < arguments.size()) {
+      name = arguments[i + 1];
+      if (!IsClientName(*name)) {
+        fail(kNoClientName);
+        return;
+      }
+      i += 2;
+    } else {
+      fail("ERR Syntax error in HELLO option '" + std::string(arguments[i].substr(0, 64)) + "'");
+      return;
+    }
+  }
+  if (login && !LogIn(client, login->first, login->second, options, numbers)) {
+    fail(kWrongPassword);
+    return;
+  }
+  if (!client.is_authenticated) {
+    fail(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> "
+        "option can be used to authenticate the client and select the RESP protocol version at the "
+        "same time");
+    return;
+  }
+  client.is_resp3 = is_resp3;
+  if (name) client.entry().set_name(*name);
+  ReplyWriter reply(client.out, is_resp3);
+  reply.Map(7);
+  reply.Bulk("server");
+  reply.Bulk("gossamer");
+  reply.Bulk("version");
+  reply.Bulk(BuildVersion());
+  reply.Bulk("proto");
+  reply.Integer(is_resp3 ? 3 : 2);
+  reply.Bulk("id");
+  reply.Integer(static_cast<int64_t>(client.number()));
+  reply.Bulk("mode");
+  reply.Bulk("standalone");
+  reply.Bulk("role");
+  reply.Bulk("master");
+  reply.Bulk("modules");
+  reply.Array(0);
+}
+
+}  // namespace
+
+std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
+                                 const std::vector<std::string_view>& arguments) const {
+  std::string text;
+  ReplyWriter reply(text, client.is_resp3);
+  switch (command.id) {
+    case CommandId::kPing:
+      if (arguments.size() > 2) {
+        reply.Error(WrongNumberOfArguments(command.name));
+      } else if (arguments.size() == 2) {
+        reply.Bulk(arguments[1]);
+      } else {
+        reply.Simple("PONG");
+      }
+      break;
+    case CommandId::kEcho: reply.Bulk(arguments[1]); break;
+    case CommandId::kSelect:
+      if (arguments[1] == "0") {
+        reply.Ok();
+      } else if (!ParseInteger(arguments[1])) {
+        reply.Error(kNoInteger);
+      } else {
+        reply.Error("ERR DB index is out of range: Gossamer has database 0 only");
+      }
+      break;
+    case CommandId::kConfig:
+      AnswerConfig(arguments, shared_.options, shared_.identity.port, shared_.slow_log, reply);
+      break;
+    case CommandId::kTime: AnswerTime(reply); break;
+    case CommandId::kRole:
+      reply.Array(3);
+      reply.Bulk("master");
+      reply.Integer(0);
+      reply.Array(0);
+      break;
+    case CommandId::kWait:
+      if (!ParseInteger(arguments[1])) {
+        reply.Error(kNoInteger);
+      } else if (const std::optional<int64_t> timeout = ParseInteger(arguments[2]); !timeout) {
+        reply.Error("ERR timeout is not an integer or out of range");
+      } else if (*timeout < 0) {
+        reply.Error("ERR timeout is negative");
+      } else {
+        reply.Integer(0);  // there are no replicas to wait for
+      }
+      break;
+    case CommandId::kCommand: AnswerCommand(arguments, reply); break;
+    default: break;
+  }
+  return text;
+}
+
+void Worker::AnswerState(Client& client, const Command& command,
+                         const std::vector<std::string_view>& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  const size_t before = client.out.size();
+  ReplyWriter reply(client.out, client.is_resp3);
+  switch (command.id) {
+    case CommandId::kAuth: {
+      const std::string_view user = arguments.size() == 2 ? kDefaultUser : arguments[1];
+      if (arguments.size() > 3) {
+        reply.Error("ERR syntax error");
+      } else if (shared_.options.users.empty() && arguments.size() == 2) {
+        reply.Error(
+            "ERR AUTH <password> called without any password configured for the default user. Are "
+            "you sure your configuration is correct?");
+      } else if (LogIn(client, user, arguments.back(), shared_.options, metrics_->numbers())) {
+        reply.Ok();
+      } else {
+        reply.Error(kWrongPassword);
+      }
+      break;
+    }
+    case CommandId::kAcl:
+      if (IsWord(arguments[1], "whoami")) {
+        reply.Bulk(client.entry().user());
+      } else {
+        const std::vector<std::string> names = shared_.options.users.names();
+        reply.Array(names.size());
+        for (const std::string& name : names) reply.Bulk(name);
+      }
+      break;
+    case CommandId::kHello: Hello(client, arguments, shared_.options, metrics_->numbers()); break;
+    case CommandId::kInfo: {
+      client.allowance = 1;  // it takes as long as hundreds of GETs: the next one waits for others
+      metrics_->Publish(
+          now_, session_->counters());  // so that what the client has been answered is counted
+      reply.Verbatim(InfoText(arguments, shared_.options, shared_.identity,
+                              {.clients = shared_.inboxes.CountClients(),
+                               .keys = shared_.key_count.load(std::memory_order_relaxed),
+                               .client_bytes = shared_.memory.held(ClientMemory::Use::kRequests) +
+                                               shared_.memory.held(ClientMemory::Use::kAnswers)},
+                              all_metrics_));
+      break;
+    }
+    case CommandId::kQuit:
+      reply.Ok();
+      client.is_closing = true;
+      break;
+    case CommandId::kReset:
+      client.is_resp3 = false;
+      client.entry().set_name({});
+      client.is_authenticated = shared_.options.users.empty();
+      client.entry().set_user(kDefaultUser);
+      client.LimitRequests(shared_.options.max_query_bytes);
+      reply.Simple("RESET");
+      break;
+    case CommandId::kClient:
+      AnswerClient(client, arguments, shared_.client_list, shared_.options.users, now_);
+      break;
+    case CommandId::kSlowlog: shared_.slow_log.Answer(arguments, reply); break;
+    default: break;
+  }
+  metrics_->RecordCommand(NumberOf(command), std::chrono::steady_clock::now() - begin,
+                          client.out[before] == '-');
+}
+
+}  // namespace gossamer::gateway
