@@ -1,14 +1,17 @@
 #include "memory/memory_room.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <ios>
 #include <limits>
 #include <optional>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
+#include "common/huge_pages.h"
 #include "common/text/human.h"
-#include "memory/available_memory.h"
-#include "memory/control_group.h"
 
 namespace gossamer {
 namespace {
@@ -19,6 +22,21 @@ constexpr uint64_t kRestOfProcess = uint64_t{16} << 20;
 constexpr uint64_t kAddressesOfThreads = uint64_t{64} << 20;
 constexpr uint64_t kBytesPerPageTableByte = 512;
 constexpr int kIpcLockBit = 14;  // CAP_IPC_LOCK: no limit on locked memory
+
+// The number behind `name`, in the first line that begins with it. nullopt if there is none: a
+// limit is "max" or "unlimited".
+std::optional<uint64_t> NumberBehind(std::string_view name, const std::string& file,
+                                     bool is_hexadecimal = false) {
+  std::ifstream input(file);
+  for (std::string line; std::getline(input, line);) {
+    if (!line.starts_with(name)) continue;
+    std::istringstream rest(line.substr(name.size()));
+    uint64_t number = 0;
+    if (rest >> (is_hexadecimal ? std::hex : std::dec) >> number) return number;
+    break;
+  }
+  return std::nullopt;
+}
 
 struct Room {
   uint64_t bytes = std::numeric_limits<uint64_t>::max();
@@ -48,74 +66,67 @@ class Rooms {
   Room smallest_;
 };
 
-MachineMemory ReadMachine(const std::string& root) {
-  std::ifstream meminfo(root + "/proc/meminfo");
-  return ReadMachineMemory(meminfo);
+void AddMachine(const std::string& root, Rooms& rooms) {
+  const std::optional<uint64_t> kilobytes = NumberBehind("MemAvailable:", root + "/proc/meminfo");
+  if (!kilobytes) return;
+  rooms.Add(*kilobytes << 10, "that this machine has available", "give less, or free some");
 }
 
-void AddMachine(const MachineMemory& machine, const MemoryWish& wish, Rooms& rooms) {
-  if (machine.available == 0) return;
-  const uint64_t room = machine.available - std::min(machine.available, wish.promised);
-  std::string of_whom = "that this machine has available";
-  if (wish.promised != 0) {
-    of_whom += " beside " + HumanBytes(wish.promised) +
-               " that other memory servers have promised and not touched yet";
+// The files of a control group, of versions 2 and 1.
+struct GroupFiles {
+  const char* limit;
+  const char* used;
+  std::array<std::string_view, 2> page_cache;  // lines of memory.stat: the kernel can reclaim it
+};
+constexpr std::array kGroupFiles{
+    GroupFiles{"memory.max", "memory.current", {"inactive_file ", "active_file "}},
+    GroupFiles{"memory.high", "memory.current", {"inactive_file ", "active_file "}},
+    GroupFiles{"memory.limit_in_bytes",
+               "memory.usage_in_bytes",
+               {"total_inactive_file ", "total_active_file "}}};
+
+// The directories of this process's control groups, and of those above them, where systems mount
+// them. Some may not be there: a container may see its own group as the topmost one.
+std::vector<std::string> ControlGroups(const std::string& root) {
+  std::vector<std::string> groups;
+  std::ifstream input(root + "/proc/self/cgroup");
+  // A line reads "NUMBER:CONTROLLERS:PATH"; in version 2 CONTROLLERS is empty.
+  for (std::string line; std::getline(input, line);) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool is_version_2 = controllers == ",,";
+    if (!is_version_2 && controllers.find(",memory,") == std::string::npos) continue;
+    const std::string top = is_version_2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    std::string path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    for (; !path.empty(); path.resize(path.rfind('/'))) groups.push_back(top + path);
+    groups.push_back(top);
   }
-  rooms.Add(room, of_whom, "give less, or free some");
+  return groups;
 }
 
 void AddControlGroups(const std::string& root, Rooms& rooms) {
-  for (const ControlGroupLimit& limit : ReadControlGroupLimits(root)) {
-    rooms.Add(limit.room(),
-              "that are left of the " + HumanBytes(limit.bytes) +
-                  " which the control group of this process may have (" + limit.file + ")",
-              "give less, or raise that limit");
+  for (const std::string& group : ControlGroups(root)) {
+    const auto read = [&](std::string_view name, const std::string& file) {
+      return NumberBehind(name, root + group + "/" + file);
+    };
+    for (const GroupFiles& files : kGroupFiles) {
+      const std::optional<uint64_t> limit = read("", files.limit);
+      const std::optional<uint64_t> used = read("", files.used);
+      if (!limit || !used) continue;
+      uint64_t taken = *used;
+      for (const std::string_view line : files.page_cache) {
+        taken -= std::min(taken, read(line, "memory.stat").value_or(0));
+      }
+      rooms.Add(*limit - std::min(*limit, taken),
+                "that are left of the " + HumanBytes(*limit) +
+                    " which the control group of this process may have (" + group + "/" +
+                    files.limit + ")",
+                "give less, or raise that limit");
+    }
   }
-}
-
-void AddOvercommit(const MachineMemory& machine, const std::string& root, Rooms& rooms) {
-  std::ifstream mode_file(root + "/proc/sys/vm/overcommit_memory");
-  int mode = 0;
-  if (!(mode_file >> mode) || mode != 2 || machine.commit_limit == 0) return;
-  rooms.Add(machine.commit_limit - std::min(machine.commit_limit, machine.committed),
-            "that are left of the " + HumanBytes(machine.commit_limit) +
-                " which this machine promises to processes (vm.overcommit_memory=2)",
-            "give less, or raise vm.overcommit_ratio or vm.overcommit_kbytes");
-}
-
-// The soft limit that a line "NAME  SOFT  HARD  UNIT" of /proc/self/limits states.
-std::optional<uint64_t> ReadProcessLimit(const std::string& root, const std::string& name) {
-  std::ifstream limits(root + "/proc/self/limits");
-  for (std::string line; std::getline(limits, line);) {
-    if (!line.starts_with(name + " ")) continue;
-    std::istringstream numbers(line.substr(name.size()));
-    uint64_t soft = 0;
-    if (numbers >> soft) return soft;
-  }
-  return std::nullopt;
-}
-
-// The value after "NAME:" in /proc/self/status.
-std::string ReadProcessStatus(const std::string& root, const std::string& name) {
-  std::ifstream status(root + "/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return line.substr(name.size() + 1);
-  }
-  return {};
-}
-
-uint64_t StatusBytes(const std::string& root, const std::string& name) {
-  std::istringstream text(ReadProcessStatus(root, name));
-  uint64_t kilobytes = 0;
-  text >> kilobytes;
-  return kilobytes << 10;
-}
-
-bool MayLockWithoutLimit(const std::string& root) {
-  std::istringstream text(ReadProcessStatus(root, "CapEff"));
-  uint64_t capabilities = 0;
-  text >> std::hex >> capabilities;
-  return (capabilities >> kIpcLockBit & 1) != 0;
 }
 
 struct ProcessLimit {
@@ -126,9 +137,12 @@ struct ProcessLimit {
 };
 
 Status CheckProcessLimit(const ProcessLimit& limit, uint64_t bytes, const std::string& root) {
-  const std::optional<uint64_t> most = ReadProcessLimit(root, limit.name);
+  const std::optional<uint64_t> most = NumberBehind(limit.name, root + "/proc/self/limits");
   if (!most) return Ok();
-  const uint64_t used = limit.used[0] == '\0' ? 0 : StatusBytes(root, limit.used);
+  const uint64_t used = limit.used[0] == '\0'
+                            ? 0
+                            : NumberBehind(limit.used, root + "/proc/self/status").value_or(0)
+                                  << 10;
   Rooms rooms;
   rooms.Add(*most - std::min(*most, used),
             "that are left of the " + HumanBytes(*most) + " which " + limit.ulimit +
@@ -139,46 +153,47 @@ Status CheckProcessLimit(const ProcessLimit& limit, uint64_t bytes, const std::s
 
 Status CheckProcess(const MemoryWish& wish, const std::string& root) {
   BOOST_OUTCOME_TRYV(CheckProcessLimit(
-      {"Max address space", "ulimit -v", "VmSize", kAddressesOfThreads + wish.bookkeeping},
+      {"Max address space ", "ulimit -v", "VmSize:", kAddressesOfThreads + wish.bookkeeping},
       wish.bytes, root));
   if (wish.is_shared) {
-    BOOST_OUTCOME_TRYV(CheckProcessLimit({"Max file size", "ulimit -f", ""}, wish.bytes, root));
+    BOOST_OUTCOME_TRYV(CheckProcessLimit({"Max file size ", "ulimit -f", ""}, wish.bytes, root));
   }
-  BOOST_OUTCOME_TRYV(CheckProcessLimit({"Max data size", "ulimit -d", "VmData", wish.bookkeeping},
+  BOOST_OUTCOME_TRYV(CheckProcessLimit({"Max data size ", "ulimit -d", "VmData:", wish.bookkeeping},
                                        wish.is_shared ? 0 : wish.bytes, root));
-  if (!wish.is_locked || MayLockWithoutLimit(root)) return Ok();
-  return CheckProcessLimit({"Max locked memory", "ulimit -l", "VmLck"}, wish.bytes, root);
-}
-
-bool ComesFromHugePages(const MachineMemory& machine, const MemoryWish& wish) {
-  return wish.may_be_huge && wish.bytes <= machine.huge_pages;
+  const std::optional<uint64_t> capabilities =
+      NumberBehind("CapEff:", root + "/proc/self/status", true);
+  const bool may_lock_all = (capabilities.value_or(0) >> kIpcLockBit & 1) != 0;
+  if (!wish.is_locked || may_lock_all) return Ok();
+  return CheckProcessLimit({"Max locked memory ", "ulimit -l", "VmLck:"}, wish.bytes, root);
 }
 
 }  // namespace
 
 bool FitsHugePages(const MemoryWish& wish, const std::string& root) {
-  return ComesFromHugePages(ReadMachine(root), wish);
+  if (!wish.may_be_huge) return false;
+  const auto read = [file = root + "/proc/meminfo"](std::string_view name) {
+    return NumberBehind(name, file).value_or(0);
+  };
+  if (read("Hugepagesize:") << 10 != kHugePageBytes) return false;
+  const uint64_t free_pages = read("HugePages_Free:");
+  const uint64_t reserved_pages = std::min(free_pages, read("HugePages_Rsvd:"));
+  return wish.bytes <= (free_pages - reserved_pages) * kHugePageBytes;
 }
 
 Status CheckRoom(const MemoryWish& wish, const std::string& root) {
   BOOST_OUTCOME_TRYV(CheckProcess(wish, root));
-  const MachineMemory machine = ReadMachine(root);
   Rooms rooms;
-  AddMachine(machine, wish, rooms);
+  AddMachine(root, rooms);
   AddControlGroups(root, rooms);
-  AddOvercommit(machine, root, rooms);
-  if (ComesFromHugePages(machine, wish)) return rooms.Check(0, wish.bookkeeping);
+  if (FitsHugePages(wish, root)) return rooms.Check(0, wish.bookkeeping);
   return rooms.Check(wish.bytes,
                      wish.bytes / kBytesPerPageTableByte + kRestOfProcess + wish.bookkeeping);
 }
 
 Status CheckRoomLeft(const MemoryWish& wish, const std::string& root) {
-  const MachineMemory machine = ReadMachine(root);
   Rooms rooms;
-  AddMachine(machine, wish, rooms);
+  AddMachine(root, rooms);
   AddControlGroups(root, rooms);
-  // Private memory was promised in full when it was mapped.
-  if (wish.is_shared) AddOvercommit(machine, root, rooms);
   return rooms.Check(wish.bytes, wish.bookkeeping);
 }
 

@@ -1,7 +1,10 @@
 // Whether a memory server's memory fits every limit that could otherwise kill the process when it
-// touches memory later: the machine's memory, control groups, promised memory
-// (vm.overcommit_memory=2), and process limits (ulimit). The size of /dev/shm does not matter:
-// shared memory here is not in a file system.
+// touches memory later: the machine's memory, control groups (containers, systemd units; versions 1
+// and 2, where systems mount them), and process limits (ulimit). The size of /dev/shm does not
+// matter: shared memory here is not in a file system.
+//
+// What other memory servers have not touched yet counts as available. Servers that start together
+// and are too large together learn it while they touch their memory: one of them ends, or both.
 //
 // Errors: NoResources. The message says what is too small, by how much, and what to do. A limit that
 // cannot be read is no limit. `root` prefixes /proc and /sys: for tests.
@@ -19,7 +22,6 @@ struct MemoryWish {
   bool is_shared = false;    // a memory file; otherwise private memory
   bool is_locked = false;    // memory registered with an RDMA device is locked
   bool may_be_huge = false;  // may use the huge pages that the machine has set aside
-  uint64_t promised = 0;     // bytes promised to others, from PromisedBytes
   uint64_t bookkeeping = 0;  // private memory about the heap, which is touched as that breaks up
 };
 

@@ -3,19 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "common/bootstrap/test_support.h"
-#include "common/fabric/shm/memory.h"
-#include "common/testing/child_process.h"
-#include "common/unique_fd.h"
-#include "memory/control_group.h"
-#include "memory/promised_memory.h"
 
 namespace gossamer {
 namespace {
@@ -29,9 +22,7 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 class MemoryRoom : public ::testing::Test {
  protected:
   void SetUp() override {
-    Write("/proc/meminfo",
-          "MemAvailable: 24117248 kB\nCommitLimit: 12582912 kB\nCommitted_AS: 2097152 kB\n");
-    Write("/proc/sys/vm/overcommit_memory", "0\n");
+    Write("/proc/meminfo", "MemTotal: 25165824 kB\nMemAvailable: 24117248 kB\n");
     Write("/proc/self/limits",
           "Limit                     Soft Limit           Hard Limit           Units     \n"
           "Max file size             unlimited            unlimited            bytes     \n"
@@ -60,8 +51,6 @@ class MemoryRoom : public ::testing::Test {
   // Version 2, as in a container: the process's group is the root of the mount.
   void BeInContainer(const std::string& limits_file, const std::string& limit) const {
     Write("/proc/self/cgroup", "0::/\n");
-    Write("/proc/self/mountinfo",
-          "30 24 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw,nsdelegate\n");
     Write("/sys/fs/cgroup/" + limits_file, limit);
     Write("/sys/fs/cgroup/memory.current", "1610612736\n");
     Write("/sys/fs/cgroup/memory.stat",
@@ -81,17 +70,6 @@ TEST_F(MemoryRoom, OfTheMachine) {
   EXPECT_THAT(Refusal(Shared(23 * kGiB - kMiB)), HasSubstr("for the rest of the process"));
 }
 
-TEST_F(MemoryRoom, BesideWhatOthersHavePromised) {
-  MemoryWish wish = Shared(20 * kGiB);
-  wish.promised = 20 * kGiB;
-  EXPECT_EQ(Refusal(wish),
-            "20.0 GiB of memory are more than the 3.00 GiB that this machine has available beside "
-            "20.0 GiB that other memory servers have promised and not touched yet; give less, or "
-            "free some");
-  wish.bytes = 2 * kGiB;
-  EXPECT_EQ(Refusal(wish), "");
-}
-
 TEST_F(MemoryRoom, PagesThatWereSetAsideCountAgainstNothingElse) {
   Write("/proc/meminfo",
         "MemAvailable: 1048576 kB\nHugePages_Free: 10240\nHugepagesize: 2048 kB\n");
@@ -100,6 +78,27 @@ TEST_F(MemoryRoom, PagesThatWereSetAsideCountAgainstNothingElse) {
   wish.may_be_huge = true;
   EXPECT_TRUE(FitsHugePages(wish, root()));
   EXPECT_EQ(Refusal(wish), "");
+}
+
+// A machine that sets most of its memory aside as 2 MB pages for the store has little other memory.
+TEST_F(MemoryRoom, HugePagesAreThoseThatAreFree) {
+  const std::string pages = "MemAvailable: 8388608 kB\nHugePages_Free: 20480\n";
+  const std::string size = "Hugepagesize: 2048 kB\n";
+  MemoryWish wish = Shared(40 * kGiB);
+  wish.may_be_huge = true;
+  Write("/proc/meminfo", pages + size);
+  EXPECT_TRUE(FitsHugePages(wish, root()));
+  // Free pages reserved by one mapping are not free for another.
+  Write("/proc/meminfo", pages + "HugePages_Rsvd: 10240\n" + size);
+  EXPECT_FALSE(FitsHugePages(wish, root()));
+  wish.bytes = 20 * kGiB;
+  EXPECT_TRUE(FitsHugePages(wish, root()));
+  Write("/proc/meminfo", pages + "HugePages_Rsvd: 30000\n" + size);
+  EXPECT_FALSE(FitsHugePages(wish, root()));
+  // Pages of another size are not ours.
+  wish.bytes = 2 * kMiB;
+  Write("/proc/meminfo", pages + "Hugepagesize: 1048576 kB\n");
+  EXPECT_FALSE(FitsHugePages(wish, root()));
 }
 
 TEST_F(MemoryRoom, OfAContainer) {
@@ -119,7 +118,6 @@ TEST_F(MemoryRoom, OfAContainer) {
 
 TEST_F(MemoryRoom, OfTheControlGroupsAbove) {
   Write("/proc/self/cgroup", "0::/system.slice/store.service\n");
-  Write("/proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   Write("/sys/fs/cgroup/system.slice/store.service/memory.max", "max\n");
   Write("/sys/fs/cgroup/system.slice/store.service/memory.current", "0\n");
   Write("/sys/fs/cgroup/system.slice/memory.max", "1073741824\n");
@@ -131,35 +129,16 @@ TEST_F(MemoryRoom, OfTheControlGroupsAbove) {
 
 // Both versions at once. The container's part of the hierarchy is mounted as if it were all of it.
 TEST_F(MemoryRoom, OfControlGroupsOfVersion1) {
-  Write("/proc/self/cgroup", "4:memory,other:/docker/abc/inner\n1:cpu:/else\n0::/\n");
-  Write("/proc/self/mountinfo",
-        "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory,other\n"
-        "31 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
-        "32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-  Write("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "9223372036854771712\n");
-  Write("/sys/fs/cgroup/memory/inner/memory.usage_in_bytes", "1073741824\n");
+  Write("/proc/self/cgroup", "4:memory,other:/docker/abc\n1:cpu:/else\n0::/\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "3221225472\n");
   Write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "2147483648\n");
   Write("/sys/fs/cgroup/memory/memory.stat",
         "inactive_file 1\nactive_file 1\ntotal_inactive_file 536870912\n"
         "total_active_file 536870912\n");
-  EXPECT_EQ(ReadControlGroupLimits(root()).size(), 2u);
   EXPECT_EQ(Refusal(Shared(kGiB)), "");
   EXPECT_THAT(Refusal(Shared(3 * kGiB)),
               HasSubstr("2.00 GiB that are left of the 3.00 GiB which the control group of this "
                         "process may have (/sys/fs/cgroup/memory/memory.limit_in_bytes)"));
-}
-
-TEST_F(MemoryRoom, WhereTheMachinePromisesNoMoreThanItHas) {
-  EXPECT_EQ(Refusal(Shared(20 * kGiB)), "");
-  Write("/proc/sys/vm/overcommit_memory", "2\n");
-  EXPECT_EQ(Refusal(Shared(20 * kGiB)),
-            "20.0 GiB of memory are more than the 10.0 GiB that are left of the 12.0 GiB which "
-            "this machine promises to processes (vm.overcommit_memory=2); give less, or raise "
-            "vm.overcommit_ratio or vm.overcommit_kbytes");
-  EXPECT_THAT(RefusalOfWhatIsLeft(Shared(20 * kGiB)), HasSubstr("vm.overcommit_memory=2"));
-  // Private memory was promised when it was mapped.
-  EXPECT_EQ(RefusalOfWhatIsLeft({.bytes = 20 * kGiB}), "");
 }
 
 TEST_F(MemoryRoom, OfTheProcess) {
@@ -178,42 +157,15 @@ TEST_F(MemoryRoom, OfTheProcess) {
   EXPECT_THAT(Refusal(Shared(kGiB)), HasSubstr("ulimit -v lets this process have"));
 }
 
+TEST(MemoryRoomOfThisMachine, IsRead) {
+  const Status status = CheckRoom({.bytes = kGiB << 30, .is_shared = true});
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kExhausted);
+}
+
 TEST_F(MemoryRoom, WhatTheMachineDoesNotSayIsNoLimit) {
   const TemporaryDirectory nothing;
   EXPECT_TRUE(CheckRoom(Shared(kGiB << 20), nothing.path()));
-}
-
-TEST(PromisedMemory, IsWhatIsNotTouchedOfAMemoryServersFile) {
-  constexpr uint64_t kBytes = 64 * kMiB;
-  EXPECT_EQ(PromisedBytesOf(::getpid()), 0u);
-  const auto file = shm::CreateMemfd(shm::kRegionFileName, kBytes, false).value();
-  const auto other = shm::CreateMemfd("another file", kBytes, false).value();
-  EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes);
-  EXPECT_GE(PromisedBytes(Promisers::kAll), kBytes);
-  const UniqueFd again(::dup(file.get()));
-  EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes) << "counted twice";
-  const auto mapping = shm::Mapping::OfFile(file).value();
-  ASSERT_EQ(::madvise(mapping.data(), kBytes / 4, MADV_POPULATE_WRITE), 0);
-  EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes / 4 * 3);
-}
-
-// If two servers together are short of memory, the one that started later gives up: here the child.
-TEST(PromisedMemory, OnlyTheOlderOnesPromisesAreSeenWhileMemoryIsTouched) {
-  constexpr uint64_t kBytes = 64 * kMiB;
-  const auto file = shm::CreateMemfd(shm::kRegionFileName, kBytes, false).value();
-  int seen[2];
-  ASSERT_EQ(::pipe(seen), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const uint64_t promised = PromisedBytes(Promisers::kOlder);
-    _exit(::write(seen[1], &promised, sizeof promised) == sizeof promised ? 0 : 1);
-  }
-  uint64_t promised = 0;
-  EXPECT_EQ(::read(seen[0], &promised, sizeof promised), ssize_t{sizeof promised});
-  EXPECT_GE(promised, kBytes);
-  ::waitpid(child, nullptr, 0);
-  ::close(seen[0]);
-  ::close(seen[1]);
 }
 
 }  // namespace

@@ -12,17 +12,10 @@
 #include "common/random_id.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
-#include "memory/promised_memory.h"
 #include "memory/region_header.h"
 #include "memory/touch_memory.h"
 
 namespace gossamer {
-namespace {
-
-// How often limits are checked while memory is touched; about a GB is touched in that time.
-constexpr std::chrono::milliseconds kLookInterval{100};
-
-}  // namespace
 
 Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOptions& options,
                                                           Bootstrap* bootstrap) {
@@ -35,10 +28,7 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
 
 // Maps memory before joining the store, because mapping takes a second for each few GiB.
 Status MemoryServer::Open() {
-  const bool is_found_by_others = options_.fabric == FabricKind::kShm && !options_.in_process_only;
-  const MemoryWish wish =
-      Wish(options_.memory_bytes + options_.lock_table_bytes,
-           is_found_by_others || options_.touch ? PromisedBytes(Promisers::kAll) : 0);
+  const MemoryWish wish = Wish(options_.memory_bytes + options_.lock_table_bytes);
   // Exempt: the simulator starts many small servers.
   if (options_.fabric != FabricKind::kSim) {
     BOOST_OUTCOME_TRYV(CheckRoom(wish));
@@ -65,7 +55,7 @@ Status MemoryServer::Open() {
   return CheckPathMtu();
 }
 
-MemoryWish MemoryServer::Wish(uint64_t bytes, uint64_t promised) const {
+MemoryWish MemoryServer::Wish(uint64_t bytes) const {
   const bool is_shm = options_.fabric == FabricKind::kShm;
   return {
       .bytes = bytes,
@@ -73,35 +63,26 @@ MemoryWish MemoryServer::Wish(uint64_t bytes, uint64_t promised) const {
       .is_locked = options_.fabric == FabricKind::kVerbs,
       // Anonymous memory gets no huge pages set aside.
       .may_be_huge = options_.huge_pages && !(is_shm && options_.in_process_only),
-      .promised = promised,
       .bookkeeping = ChunkAllocator::BookkeepingBytes(options_.memory_bytes, options_.chunk_bytes)};
 }
 
 Status MemoryServer::Touch(std::span<std::byte> memory, bool is_reserved) const {
-  using Clock = std::chrono::steady_clock;
   constexpr int kMebibyte = 20;
   Progress progress(
       {.verb = "reserving memory", .unit = "MiB", .total = memory.size() >> kMebibyte});
-  Clock::time_point next_look{};
   TouchOptions touch;
   touch.huge_pages =
       options_.huge_pages && options_.fabric == FabricKind::kShm && !options_.in_process_only;
   touch.progress = [&progress](uint64_t done) { progress.Update(done >> kMebibyte); };
   touch.may_go_on = [&](uint64_t left) -> Status {
-    if (Clock::now() < next_look) return Ok();
     if (options_.is_to_stop && options_.is_to_stop()) {
       return MakeError(Code::kContended, "stopped while memory was being reserved");
     }
-    if (!is_reserved) {
-      const Status room = CheckRoomLeft(Wish(left, PromisedBytes(Promisers::kOlder)));
-      if (!room) {
-        return MakeError(room.error().code, "after " + HumanBytes(memory.size() - left) + " of " +
-                                                HumanBytes(memory.size()) + ": another " +
-                                                room.error().message);
-      }
-    }
-    next_look = Clock::now() + kLookInterval;
-    return Ok();
+    const Status room = is_reserved ? Ok() : CheckRoomLeft(Wish(left));
+    if (room) return Ok();
+    return MakeError(room.error().code, "after " + HumanBytes(memory.size() - left) + " of " +
+                                            HumanBytes(memory.size()) + ": another " +
+                                            room.error().message);
   };
   return TouchMemory(memory, touch);
 }

@@ -64,7 +64,7 @@ class MemoryServer {
 
   Status Open();
   // The memory to request. `bytes`: those left to touch.
-  MemoryWish Wish(uint64_t bytes, uint64_t promised) const;
+  MemoryWish Wish(uint64_t bytes) const;
   // `is_reserved`: the machine has set its pages aside for it.
   Status Touch(std::span<std::byte> memory, bool is_reserved) const;
   // Whether a node fits one packet (rule W2) at this end. A client checks its own end.

@@ -15,7 +15,7 @@
 namespace gossamer {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kRegionUnit = 4096;  // a page
 constexpr uint64_t kMinChunkBytes = 4096;
 constexpr uint64_t kMaxLockTableBytes = uint64_t{1} << 35;
 
@@ -64,7 +64,7 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
   BOOST_OUTCOME_TRYV(CheckedParameters(parameters.node_bytes, parameters.max_key_bytes,
                                        parameters.inline_value_bytes));
   const uint64_t given_bytes = options.memory_bytes;
-  options.memory_bytes = given_bytes / kPageBytes * kPageBytes;
+  options.memory_bytes = given_bytes / kRegionUnit * kRegionUnit;
   if (options.chunk_bytes == 0) options.chunk_bytes = DefaultChunkBytes(options.memory_bytes);
   if (options.lock_table_bytes == 0) options.lock_table_bytes = kDefaultLockTableBytes;
   if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes) {
