@@ -5,7 +5,6 @@
 #include <bitset>
 #include <cstddef>
 
-#include "compute/gateway/commands/argument_notation.h"
 #include "compute/gateway/commands/command_table.h"
 
 namespace gossamer::gateway {
@@ -27,147 +26,236 @@ constexpr std::string_view kClients = "O(N) where N is the number of connections
 
 constexpr std::string_view kShowSubcommands = "Show the subcommands";
 
+// ---- Arguments
+
+constexpr Argument kKey{"key", "key"};
+constexpr Argument kPattern{"pattern", "pattern"};
+constexpr Argument Text(std::string_view name) { return {name, "string"}; }
+constexpr Argument Integer(std::string_view name) { return {name, "integer"}; }
+// A word that stands for itself, in any case. `name` is the same in small letters.
+constexpr Argument Token(std::string_view token, std::string_view name) {
+  return {name, "pure-token", token};
+}
+// `argument` behind the word that announces it.
+constexpr Argument Behind(std::string_view token, Argument argument) {
+  argument.token = token;
+  return argument;
+}
+constexpr Argument Optional(Argument argument) {
+  argument.is_optional = true;
+  return argument;
+}
+constexpr Argument Many(Argument argument) {
+  argument.is_multiple = true;
+  return argument;
+}
+constexpr Argument OneOf(std::string_view name, std::span<const Argument> choices) {
+  return {.name = name, .type = "oneof", .arguments = choices};
+}
+constexpr Argument Block(std::string_view name, std::span<const Argument> parts) {
+  return {.name = name, .type = "block", .arguments = parts};
+}
+
+constexpr std::span<const Argument> kNone;
+constexpr std::array kOneKey{kKey};
+constexpr std::array kManyKeys{Many(kKey)};
+constexpr std::array kKeyAndValue{kKey, Text("value")};
+constexpr std::array kKeyAndPositions{kKey, Integer("start"), Integer("end")};
+constexpr std::array kKeyAndDecrement{kKey, Integer("decrement")};
+constexpr std::array kKeyAndIncrement{kKey, Integer("increment")};
+constexpr std::array kKeyAndFloat{kKey, Argument{"increment", "double"}};
+constexpr std::array kSetRange{kKey, Integer("offset"), Text("value")};
+constexpr std::array kConditions{Token("NX", "nx"), Token("XX", "xx")};
+constexpr std::array kSet{kKey, Text("value"), Optional(OneOf("condition", kConditions)),
+                          Optional(Token("GET", "get"))};
+constexpr std::array kPairs{Many(Block("key_value", kKeyAndValue))};
+constexpr std::array kSyncOrAsync{Token("ASYNC", "async"), Token("SYNC", "sync")};
+constexpr std::array kFlush{Optional(OneOf("async", kSyncOrAsync))};
+constexpr std::array kOnePattern{kPattern};
+constexpr std::array kScan{Integer("cursor"), Optional(Behind("MATCH", kPattern)),
+                           Optional(Behind("COUNT", Integer("count"))),
+                           Optional(Behind("TYPE", Text("type")))};
+constexpr std::array kDeleteRange{Optional(Behind("FROM", Text("key"))),
+                                  Optional(Behind("TO", Text("key"))),
+                                  Optional(Behind("PREFIX", Text("bytes")))};
+constexpr std::array kScanRange{
+    Optional(Behind("FROM", Text("key"))), Optional(Behind("TO", Text("key"))),
+    Optional(Behind("PREFIX", Text("bytes"))), Optional(Behind("LIMIT", Integer("n"))),
+    Optional(Token("REV", "rev"))};
+
+constexpr std::array kLogin{Text("username"), Text("password")};
+constexpr std::array kAuth{Optional(Text("username")), Text("password")};
+constexpr std::array kHelloArguments{Integer("protover"),
+                                     Optional(Behind("AUTH", Block("username_password", kLogin))),
+                                     Optional(Behind("SETNAME", Text("clientname")))};
+constexpr std::array kHello{Optional(Block("arguments", kHelloArguments))};
+constexpr std::array kMessage{Text("message")};
+constexpr std::array kOptionalMessage{Optional(Text("message"))};
+constexpr std::array kDatabase{Integer("index")};
+constexpr std::array kWait{Integer("numreplicas"), Integer("timeout")};
+
+constexpr std::array kClientTypes{Token("NORMAL", "normal"), Token("MASTER", "master"),
+                                  Token("REPLICA", "replica"), Token("PUBSUB", "pubsub")};
+constexpr std::array kYesOrNo{Token("YES", "yes"), Token("NO", "no")};
+constexpr std::array kKillFilters{Optional(Behind("ID", Integer("client-id"))),
+                                  Optional(Behind("TYPE", OneOf("client-type", kClientTypes))),
+                                  Optional(Behind("USER", Text("username"))),
+                                  Optional(Behind("ADDR", Text("address"))),
+                                  Optional(Behind("LADDR", Text("address"))),
+                                  Optional(Behind("SKIPME", OneOf("skipme", kYesOrNo)))};
+constexpr std::array kKillForms{Text("address"), Block("new-format", kKillFilters)};
+constexpr std::array kClientKill{OneOf("filter", kKillForms)};
+constexpr std::array kClientList{Optional(Behind("TYPE", OneOf("client-type", kClientTypes))),
+                                 Optional(Many(Behind("ID", Integer("client-id"))))};
+constexpr std::array kOnOrOff{Token("ON", "on"), Token("OFF", "off")};
+constexpr std::array kNoEvict{OneOf("enabled", kOnOrOff)};
+constexpr std::array kAttributes{Behind("LIB-NAME", Text("libname")),
+                                 Behind("LIB-VER", Text("libver"))};
+constexpr std::array kSetInfo{OneOf("attr", kAttributes)};
+constexpr std::array kConnectionName{Text("connection-name")};
+
+constexpr std::array kCommandNames{Optional(Many(Text("command-name")))};
+constexpr std::array kNameFilters{Behind("MODULE", Text("module-name")),
+                                  Behind("PATTERN", kPattern)};
+constexpr std::array kCommandList{Optional(Behind("FILTERBY", OneOf("filterby", kNameFilters)))};
+constexpr std::array kParameters{Many(Text("parameter"))};
+constexpr std::array kSetting{Text("parameter"), Text("value")};
+constexpr std::array kSettings{Many(Block("parameter_value", kSetting))};
+constexpr std::array kSections{Optional(Many(Text("section")))};
+constexpr std::array kCount{Optional(Integer("count"))};
+
+// ---- Commands
+
 constexpr std::array kDocs{
     CommandDoc{"acl", "server", "A container for commands about users"},
     CommandDoc{"acl|help", "server", kShowSubcommands},
     CommandDoc{"acl|users", "server", "List the names of all users"},
     CommandDoc{"acl|whoami", "server", "Return the name of this connection's user"},
     CommandDoc{"append", "string", "Append to the value of a key, or set it if the key is absent",
-               "key value", kWholeValue},
-    CommandDoc{"auth", "connection", "Log in, as the user default if none is named",
-               "[username] password"},
+               kKeyAndValue, kWholeValue},
+    CommandDoc{"auth", "connection", "Log in, as the user default if none is named", kAuth},
     CommandDoc{"client", "connection", "A container for commands about connections"},
     CommandDoc{"client|getname", "connection", "Return the name of this connection"},
     CommandDoc{"client|help", "connection", kShowSubcommands},
     CommandDoc{"client|id", "connection", "Return the number of this connection"},
     CommandDoc{"client|info", "connection", "Describe this connection"},
     CommandDoc{"client|kill", "connection",
-               "Close the connection of an address, or all that fit every filter",
-               "<filter=address | <new-format=[ID client-id:integer] "
-               "[TYPE <client-type=NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] "
-               "[ADDR address] [LADDR address] [SKIPME <skipme=YES | NO>]>>",
+               "Close the connection of an address, or all that fit every filter", kClientKill,
                kClients},
     CommandDoc{"client|list", "connection",
-               "Describe all connections, those of a type, or those of some numbers",
-               "[TYPE <client-type=NORMAL | MASTER | REPLICA | PUBSUB>] "
-               "[ID client-id:integer...]",
+               "Describe all connections, those of a type, or those of some numbers", kClientList,
                kClients},
-    CommandDoc{"client|no-evict", "connection", "Do nothing: no connection is evicted",
-               "<enabled=ON | OFF>"},
+    CommandDoc{"client|no-evict", "connection", "Do nothing: no connection is evicted", kNoEvict},
     CommandDoc{"client|setinfo", "connection", "Do nothing: a library's name is not kept",
-               "<attr=LIB-NAME libname | LIB-VER libver>"},
-    CommandDoc{"client|setname", "connection", "Set the name of this connection",
-               "connection-name"},
+               kSetInfo},
+    CommandDoc{"client|setname", "connection", "Set the name of this connection", kConnectionName},
     CommandDoc{"command", "server", "Return the arity, flags and keys of all commands"},
     CommandDoc{"command|count", "server", "Return the number of commands"},
-    CommandDoc{"command|docs", "server", "Return texts on all commands, or on some",
-               "[command-name...]"},
+    CommandDoc{"command|docs", "server", "Return texts on all commands, or on some", kCommandNames},
     CommandDoc{"command|help", "server", kShowSubcommands},
     CommandDoc{"command|info", "server",
-               "Return the arity, flags and keys of all commands, or of some", "[command-name...]"},
+               "Return the arity, flags and keys of all commands, or of some", kCommandNames},
     CommandDoc{"command|list", "server", "List the names of commands and subcommands",
-               "[FILTERBY <filterby=MODULE module-name | PATTERN pattern>]"},
+               kCommandList},
     CommandDoc{"config", "server", "A container for commands about settings"},
     CommandDoc{"config|get", "server", "Return the settings of some names or patterns",
-               "parameter..."},
+               kParameters},
     CommandDoc{"config|help", "server", kShowSubcommands},
     CommandDoc{"config|set", "server",
                "Set slowlog-log-slower-than and slowlog-max-len of this compute server until it "
                "ends",
-               "<parameter_value=parameter value>..."},
-    CommandDoc{"dbsize", "server", "Count the keys by a walk through the store", "",
+               kSettings},
+    CommandDoc{"dbsize", "server", "Count the keys by a walk through the store", kNone,
                "O(N) where N is the number of keys in the store"},
-    CommandDoc{"decr", "string", "Decrement the integer value of a key by one", "key", kOneWrite},
-    CommandDoc{"decrby", "string", "Decrement the integer value of a key", "key decrement:integer",
+    CommandDoc{"decr", "string", "Decrement the integer value of a key by one", kOneKey, kOneWrite},
+    CommandDoc{"decrby", "string", "Decrement the integer value of a key", kKeyAndDecrement,
                kOneWrite},
-    CommandDoc{"del", "generic", "Delete keys; return how many there were", "key...", kEachKey},
-    CommandDoc{"echo", "connection", "Return the given string", "message"},
+    CommandDoc{"del", "generic", "Delete keys; return how many there were", kManyKeys, kEachKey},
+    CommandDoc{"echo", "connection", "Return the given string", kMessage},
     CommandDoc{"exists", "generic", "Count the keys that exist, each as often as it is named",
-               "key...", kEachKey},
+               kManyKeys, kEachKey},
     CommandDoc{"expiretime", "generic", "Return -1, as keys do not expire; -2 if the key is absent",
-               "key", kOneRead},
+               kOneKey, kOneRead},
     CommandDoc{"flushall", "server", "Delete all keys, one by one; ASYNC and SYNC change nothing",
-               "[async=ASYNC | SYNC]", kDeleteAll},
+               kFlush, kDeleteAll},
     CommandDoc{"flushdb", "server", "Delete all keys, one by one; ASYNC and SYNC change nothing",
-               "[async=ASYNC | SYNC]", kDeleteAll},
-    CommandDoc{"get", "string", "Get the value of a key", "key", kOneRead},
-    CommandDoc{"getdel", "string", "Get the value of a key and delete the key", "key", kOneWrite},
+               kFlush, kDeleteAll},
+    CommandDoc{"get", "string", "Get the value of a key", kOneKey, kOneRead},
+    CommandDoc{"getdel", "string", "Get the value of a key and delete the key", kOneKey, kOneWrite},
     CommandDoc{"getrange", "string", "Get the bytes of a value from start to end, both included",
-               "key start:integer end:integer", kWholeValue},
-    CommandDoc{"getset", "string", "Set the value of a key and return its old value", "key value",
+               kKeyAndPositions, kWholeValue},
+    CommandDoc{"getset", "string", "Set the value of a key and return its old value", kKeyAndValue,
                kOneWrite},
     CommandDoc{"gossamer.delrange", "gossamer",
                "Delete the keys of a range and return how many; FROM is inside the range, TO is "
                "not; at least one option must be given",
-               "[FROM key:string] [TO key:string] [PREFIX bytes]",
+               kDeleteRange,
                "O(M log N) where M is the number of keys in the range and N that in the store"},
     CommandDoc{
         "gossamer.scan", "gossamer",
         "Return the keys and values of a range in turn, in the order of keys; FROM is inside "
         "the range, TO is not; REV: from the last key on",
-        "[FROM key:string] [TO key:string] [PREFIX bytes] [LIMIT n:integer] [REV]",
+        kScanRange,
         "O(log N + M) where N is the number of keys in the store and M that in the reply"},
     CommandDoc{"hello", "connection",
                "Describe the server; choose the protocol, 2 or 3; log in; name the connection",
-               "[arguments=protover:integer [AUTH <username_password=username password>] "
-               "[SETNAME clientname]]"},
-    CommandDoc{"incr", "string", "Increment the integer value of a key by one", "key", kOneWrite},
-    CommandDoc{"incrby", "string", "Increment the integer value of a key", "key increment:integer",
+               kHello},
+    CommandDoc{"incr", "string", "Increment the integer value of a key by one", kOneKey, kOneWrite},
+    CommandDoc{"incrby", "string", "Increment the integer value of a key", kKeyAndIncrement,
                kOneWrite},
-    CommandDoc{"incrbyfloat", "string", "Increment the floating-point value of a key",
-               "key increment:double", kOneWrite},
-    CommandDoc{"info", "server", "Return figures of this compute server", "[section...]"},
-    CommandDoc{"keys", "generic", "List the keys that match a pattern, in their order", "pattern",
+    CommandDoc{"incrbyfloat", "string", "Increment the floating-point value of a key", kKeyAndFloat,
+               kOneWrite},
+    CommandDoc{"info", "server", "Return figures of this compute server", kSections},
+    CommandDoc{"keys", "generic", "List the keys that match a pattern, in their order", kOnePattern,
                "O(N) where N is the number of keys that begin with what the pattern has before its "
                "first special character"},
-    CommandDoc{"mget", "string", "Get the values of keys", "key...", kEachKey},
+    CommandDoc{"mget", "string", "Get the values of keys", kManyKeys, kEachKey},
     CommandDoc{"mset", "string", "Set keys one by one: others may see some set before the rest",
-               "<key_value=key value>...", kEachKey},
-    CommandDoc{"persist", "generic", "Return 0, as keys do not expire", "key", kOneRead},
+               kPairs, kEachKey},
+    CommandDoc{"persist", "generic", "Return 0, as keys do not expire", kOneKey, kOneRead},
     CommandDoc{"pexpiretime", "generic",
-               "Return -1, as keys do not expire; -2 if the key is absent", "key", kOneRead},
-    CommandDoc{"ping", "connection", "Return PONG, or the given string", "[message]"},
+               "Return -1, as keys do not expire; -2 if the key is absent", kOneKey, kOneRead},
+    CommandDoc{"ping", "connection", "Return PONG, or the given string", kOptionalMessage},
     CommandDoc{"pttl", "generic", "Return -1, as keys do not expire; -2 if the key is absent",
-               "key", kOneRead},
+               kOneKey, kOneRead},
     CommandDoc{"quit", "connection", "Close the connection"},
-    CommandDoc{"randomkey", "generic", "Return a random key, each about as likely", "",
+    CommandDoc{"randomkey", "generic", "Return a random key, each about as likely", kNone,
                "O(log N) short scans where N is the number of keys in the store"},
     CommandDoc{"reset", "connection",
                "Make this connection like a new one: RESP2, no name, not logged in"},
     CommandDoc{"role", "server", "Return master: there are no replicas"},
     CommandDoc{"scan", "generic",
                "List some keys, in their order, and the cursor of the next call; 0 begins and ends",
-               "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]",
+               kScan,
                "O(log N + M) for every call where N is the number of keys in the store and M is "
                "COUNT; O(N) for all keys"},
-    CommandDoc{"select", "connection", "Accept 0, which is the only database", "index:integer"},
+    CommandDoc{"select", "connection", "Accept 0, which is the only database", kDatabase},
     CommandDoc{"set", "string",
                "Set the value of a key; NX: if it is absent; XX: if it exists; GET: return the old "
                "value",
-               "key value [condition=NX | XX] [GET]", kOneWrite},
-    CommandDoc{"setnx", "string", "Set the value of a key if it is absent", "key value", kOneWrite},
+               kSet, kOneWrite},
+    CommandDoc{"setnx", "string", "Set the value of a key if it is absent", kKeyAndValue,
+               kOneWrite},
     CommandDoc{"setrange", "string",
                "Overwrite the value of a key from an offset on; zeros fill up what is missing "
                "before it",
-               "key offset:integer value", kWholeValue},
+               kSetRange, kWholeValue},
     CommandDoc{"slowlog", "server", "A container for commands about the log of slow requests"},
     CommandDoc{"slowlog|get", "server", "Return the newest entries, 10 unless told; -1: all",
-               "[count:integer]", "O(N) where N is the number of entries returned"},
+               kCount, "O(N) where N is the number of entries returned"},
     CommandDoc{"slowlog|help", "server", kShowSubcommands},
     CommandDoc{"slowlog|len", "server", "Return the number of entries"},
-    CommandDoc{"slowlog|reset", "server", "Delete all entries", "",
+    CommandDoc{"slowlog|reset", "server", "Delete all entries", kNone,
                "O(N) where N is the number of entries"},
-    CommandDoc{"strlen", "string", "Get the length of the value of a key", "key", kWholeValue},
-    CommandDoc{"substr", "string", "Do what GETRANGE does", "key start:integer end:integer",
-               kWholeValue},
+    CommandDoc{"strlen", "string", "Get the length of the value of a key", kOneKey, kWholeValue},
+    CommandDoc{"substr", "string", "Do what GETRANGE does", kKeyAndPositions, kWholeValue},
     CommandDoc{"time", "server", "Return the time in seconds, and the microseconds beside them"},
-    CommandDoc{"touch", "generic", "Do what EXISTS does", "key...", kEachKey},
-    CommandDoc{"ttl", "generic", "Return -1, as keys do not expire; -2 if the key is absent", "key",
-               kOneRead},
-    CommandDoc{"type", "generic", "Return string, or none if the key is absent", "key", kOneRead},
-    CommandDoc{"unlink", "generic", "Do what DEL does", "key...", kEachKey},
-    CommandDoc{"wait", "generic", "Return 0 at once: there are no replicas",
-               "numreplicas:integer timeout:integer"},
+    CommandDoc{"touch", "generic", "Do what EXISTS does", kManyKeys, kEachKey},
+    CommandDoc{"ttl", "generic", "Return -1, as keys do not expire; -2 if the key is absent",
+               kOneKey, kOneRead},
+    CommandDoc{"type", "generic", "Return string, or none if the key is absent", kOneKey, kOneRead},
+    CommandDoc{"unlink", "generic", "Do what DEL does", kManyKeys, kEachKey},
+    CommandDoc{"wait", "generic", "Return 0 at once: there are no replicas", kWait},
 };
 static_assert(std::ranges::is_sorted(kDocs, {}, &CommandDoc::name));
 
@@ -201,7 +289,7 @@ void WriteText(std::string_view field, std::string_view text, ReplyWriter& reply
   reply.Bulk(text);
 }
 
-void WriteArguments(const std::vector<Argument>& arguments, ReplyWriter& reply) {
+void WriteArguments(std::span<const Argument> arguments, ReplyWriter& reply) {
   reply.Array(arguments.size());
   for (const Argument& one : arguments) {
     const bool is_key = one.type == "key";
@@ -243,7 +331,7 @@ void WriteDoc(const CommandDoc& doc, ReplyWriter& reply) {
   if (has_complexity) WriteText("complexity", doc.complexity, reply);
   if (has_arguments) {
     reply.Bulk("arguments");
-    WriteArguments(ParseArguments(doc.arguments), reply);
+    WriteArguments(doc.arguments, reply);
   }
   if (has_subcommands) {
     reply.Bulk("subcommands");

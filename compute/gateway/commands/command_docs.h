@@ -1,4 +1,4 @@
-// What COMMAND DOCS says of the commands.
+// What COMMAND DOCS says of the commands: constants.
 //
 // Thread-safety: all calls from any thread.
 #pragma once
@@ -11,11 +11,20 @@
 
 namespace gossamer::gateway {
 
+struct Argument {
+  std::string_view name;
+  std::string_view type;        // key, string, integer, double, pattern, pure-token, oneof, block
+  std::string_view token = {};  // the word that announces it, or that it is; empty: none
+  bool is_optional = false;
+  bool is_multiple = false;
+  std::span<const Argument> arguments = {};  // of oneof and block
+};
+
 struct CommandDoc {
   std::string_view name;  // of a command or, as client|list, of a subcommand
   std::string_view group;
   std::string_view summary;
-  std::string_view arguments = {};   // see argument_notation.h
+  std::span<const Argument> arguments = {};
   std::string_view complexity = {};  // empty: not told
 };
 
