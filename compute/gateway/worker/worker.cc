@@ -487,6 +487,16 @@ void Worker::Release(Client& client) {
   }
 }
 
+bool Worker::Send(Client& client) {
+  const uint64_t before = metrics_->numbers().bytes_sent;
+  const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
+  client.NoteProgress(now_, metrics_->numbers().bytes_sent != before);
+  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
+  // Nothing else would bring it back.
+  if (is_connected && client.unsent() != 0 && client.may_send) queues_.Add(client);
+  return is_connected;
+}
+
 // ---- Long reads
 
 std::unique_ptr<Batch> Worker::SplitBatch(Batch& batch) {
@@ -541,16 +551,6 @@ Task<void> Worker::RunPart(Client& client) {
   client.has_long_reads = false;
   client.allowance = std::max<size_t>(1, client.allowance / 8);
   Release(client);
-}
-
-bool Worker::Send(Client& client) {
-  const uint64_t before = metrics_->numbers().bytes_sent;
-  const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
-  client.NoteProgress(now_, metrics_->numbers().bytes_sent != before);
-  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  // Nothing else would bring it back.
-  if (is_connected && client.unsent() != 0 && client.may_send) queues_.Add(client);
-  return is_connected;
 }
 
 // ---- Walks
