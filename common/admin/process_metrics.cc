@@ -47,6 +47,8 @@ uint64_t OpenDescriptors() {
   return count < 3 ? 0 : count - 3;  // without ".", ".." and the directory's own
 }
 
+uint64_t ResidentBytes() { return OwnMemory().resident_bytes; }
+
 BuildFacts OwnBuild() {
   return {.version = std::string(BuildVersion()),
           .compiler = std::string(BuildCompiler()),

@@ -25,6 +25,8 @@ BuildFacts OwnBuild();
 
 // How many this process has open.
 uint64_t OpenDescriptors();
+// Bytes of memory that it has resident.
+uint64_t ResidentBytes();
 
 class ProcessMetrics final : public prometheus::Collectable {
  public:

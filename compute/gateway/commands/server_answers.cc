@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <utility>
 
+#include "common/admin/process_metrics.h"
 #include "common/version.h"
 #include "compute/gateway/commands/command_docs.h"
 #include "compute/gateway/commands/command_table.h"
@@ -20,13 +20,6 @@
 
 namespace gossamer::gateway {
 namespace {
-
-uint64_t ResidentBytes() {
-  uint64_t total = 0;
-  uint64_t resident = 0;
-  std::ifstream("/proc/self/statm") >> total >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
