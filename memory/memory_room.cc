@@ -99,9 +99,9 @@ std::vector<std::string> ControlGroups(const std::string& root) {
     const bool is_version_2 = controllers == ",,";
     if (!is_version_2 && controllers.find(",memory,") == std::string::npos) continue;
     const std::string top = is_version_2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    std::string path = line.substr(second + 1);
-    if (path == "/") path.clear();
-    for (; !path.empty(); path.resize(path.rfind('/'))) groups.push_back(top + path);
+    const std::string path = line.substr(second + 1);
+    std::string group = path == "/" ? top : top + path;
+    for (; group.size() > top.size(); group.resize(group.rfind('/'))) groups.push_back(group);
     groups.push_back(top);
   }
   return groups;
