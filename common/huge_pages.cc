@@ -20,7 +20,7 @@ std::byte* Map(size_t bytes, int extra_flags) {
 Result<MemoryMapping> MapSmallPages(size_t bytes, std::string_view why) {
   std::byte* start = Map(bytes, 0);
   if (start == nullptr) {
-    return MakeError(Code::kExhausted, fmt::format("mapping {} bytes: {}", bytes,
+    return MakeError(Code::kNoResources, fmt::format("mapping {} bytes: {}", bytes,
                                                    std::generic_category().message(errno)));
   }
   return MemoryMapping(start, bytes, bytes, fmt::format("4 KB pages (no huge pages: {})", why));

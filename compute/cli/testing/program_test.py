@@ -296,7 +296,7 @@ class BadInput(ProgramTest):
                                  capture_output=True, timeout=PATIENCE_SECONDS, check=False)
         outcome = Outcome(limited.returncode, limited.stdout, limited.stderr)
         self.assertEqual(outcome.status, 1, outcome)
-        self.assertEqual(json.loads(outcome.out)["error"]["code"], "Exhausted", outcome)
+        self.assertEqual(json.loads(outcome.out)["error"]["code"], "NoResources", outcome)
         self.assertRegex(outcome.err, r"^gossamer: server 0 .*mapping \d+ bytes.*raise `ulimit -v` by \d+\)\n$")
         self.gossamer("get", "k")
 
