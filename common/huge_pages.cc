@@ -21,7 +21,7 @@ Result<MemoryMapping> MapSmallPages(size_t bytes, std::string_view why) {
   std::byte* start = Map(bytes, 0);
   if (start == nullptr) {
     return MakeError(Code::kNoResources, fmt::format("mapping {} bytes: {}", bytes,
-                                                   std::generic_category().message(errno)));
+                                                     std::generic_category().message(errno)));
   }
   return MemoryMapping(start, bytes, bytes, fmt::format("4 KB pages (no huge pages: {})", why));
 }
