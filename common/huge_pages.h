@@ -47,7 +47,7 @@ class MemoryMapping {
   std::string description_;
 };
 
-// Errors: Exhausted when the machine lacks `bytes` of memory.
+// Errors: NoResources when the machine lacks `bytes` of memory.
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages);
 // The same in transparent pages: takes none of those that vm.nr_hugepages reserves.
 Result<MemoryMapping> MapTransparentPages(size_t bytes);

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Status, EveryCodeHasANameOfItsOwn) {
   std::set<std::string_view> names;
-  for (int code = 0; code <= static_cast<int>(Code::kUnsupported); ++code) {
+  for (size_t code = 0; code < kCodes; ++code) {
     const std::string_view name = CodeName(static_cast<Code>(code));
     EXPECT_NE(name, "Unknown");
     EXPECT_TRUE(names.insert(name).second) << name;

@@ -64,8 +64,8 @@ struct Probed {
       : liveness(found), why(std::move(error)) {}
 
   Liveness liveness;
-  // Of kSilent and kUnreachable, if it is not silence: why this process could not ask (Exhausted), or what is wrong with
-  // the answer (Corruption).
+  // Of kSilent and kUnreachable, if it is not silence: why this process could not ask (NoResources), or what is wrong
+  // with the answer (Corruption).
   std::optional<Error> why;
 };
 

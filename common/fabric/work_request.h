@@ -73,7 +73,7 @@ class Batch {
   // For fabrics: the completion to count down, and a link for the fabric's own queues.
   Completion* completion = nullptr;
   Batch* next = nullptr;
-  // For callers: when it was posted, by a count of theirs.
+  // For callers: when it was posted, by a count of theirs. 0: it was not.
   uint64_t posted_at = 0;
 
  protected:

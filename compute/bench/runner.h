@@ -48,8 +48,6 @@ struct RunnerOptions {
   std::function<bool()> should_stop;  // called some times a second, on the calling thread
 };
 
-inline constexpr size_t kCodes = static_cast<size_t>(Code::kUnsupported) + 1;
-
 // Failed operations by code, with the first message for each.
 struct ErrorCounts {
   std::array<uint64_t, kCodes> counts{};

@@ -40,7 +40,7 @@ std::string Sentence(const Error& error) {
       return "the connection broke during the write; read the key to find out whether it was "
              "stored";
     case Code::kUnsupported: return "this machine or build cannot do it";
-    case Code::kNoResources: return "this machine lacks memory, descriptors or queue pairs";
+    case Code::kNoResources: return "a machine lacks memory of its own, descriptors or queue pairs";
   }
   return std::string(CodeName(error.code));
 }

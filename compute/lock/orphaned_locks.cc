@@ -129,7 +129,7 @@ Task<OrphanedLocks::Outcome> OrphanedLocks::SettleOne(Orphan& orphan) {
   // The lease has ended: others may have the lock, or may take it (rule L6).
   if (orphan.held.word.lease() != registered.value().lease) co_return Outcome::kSettled;
   const Result<BufferLease> word_at = endpoint.buffers().Allocate(BufferPool::kMinBytes);
-  if (!word_at) co_return Outcome::kOutOfReach;  // Exhausted: later.
+  if (!word_at) co_return Outcome::kOutOfReach;  // NoResources: later.
   InlineBatch<1> batch(server);
   batch.Add(Verb::CompareSwap(Space::kLockTable, orphan.place.slot, orphan.held.word.word(), 0,
                               word_at.value().address()));

@@ -204,7 +204,7 @@ Task<Status> RemoteLock::RecoverTry(const LockWord* unknown, Loss loss) {
 
 Status RemoteLock::CheckEpoch(const HeldLock& held) const {
   if (rules::IsOfEpoch(held.word, locks_->links.LeaseWith(server()))) return Ok();
-  op_->NoteLoss(server());
+  op_->NoteLoss({server()});  // The lease is lost, and its queue pair was replaced.
   return MakeError(Code::kFenced,
                    fmt::format("memory server {} has ended the lease under which a lock was held",
                                ToInteger(server())));

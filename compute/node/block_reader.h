@@ -23,7 +23,7 @@ class BlockReader {
 
   // Returns the content; nullopt if the block was replaced since `block` was read.
   // Errors: NodeUnreachable, with the loss noted in `op`; Corruption for a pointer that leads
-  // nowhere; Exhausted without a buffer.
+  // nowhere; NoResources without a buffer.
   // Cost: 1 RT.
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
   // Reads the long keys to which entries of `leaf` refer. Requires (unchecked): nobody changes the

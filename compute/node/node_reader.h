@@ -40,7 +40,7 @@ class NodeReader {
         cache_(cache),
         rereads_(rereads) {}
 
-  // Errors of all: NodeUnreachable, with the loss noted in `op`; Exhausted without a buffer;
+  // Errors of all: NodeUnreachable, with the loss noted in `op`; NoResources without a buffer;
   // Corruption for a pointer that leads nowhere, or to a node that fails its checks under its lock.
 
   // Reads the root word and caches it. By fetch-add of 0, because atomics change the word (rule

@@ -45,7 +45,7 @@ bool Links::MayPost(Op& op, Batch& batch) {
   const bool has_pointers = std::ranges::any_of(
       batch.verbs(), [](const Verb& verb) { return verb.space != Space::kLockTable; });
   if (!has_pointers || rules::MayUsePast()) return true;
-  op.NoteLoss(batch.server());
+  op.NoteLoss({batch.server()});
   op.is_of_the_past = true;
   for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
   return false;
@@ -59,7 +59,7 @@ void Links::SetPending(std::span<Batch* const> batches) {
 }
 
 Error Links::OfThePast(Op& op, ServerId server) const {
-  op.NoteLoss(server);
+  op.NoteLoss({server});
   op.is_of_the_past = true;
   return MakeError(
       Code::kNodeUnreachable,
@@ -116,7 +116,7 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
   }
   Link& link = links_[ToInteger(server)];
   while (link.is_busy) co_await link.became_idle.Wait();
-  const bool is_done = link.replaced_at > loss.posted_at && link.lease.incarnation != 0;
+  const bool is_done = link.made_at > loss.posted_at && link.lease.incarnation != 0;
   if (is_done) co_return Ok();  // by another coroutine
   if (const Error* why = WhyDown(server)) co_return *why;
   link.is_busy = true;
@@ -148,7 +148,7 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
     co_await scheduler_.endpoint().Execute(request);
     BOOST_OUTCOME_CO_TRYV(std::move(request.status));
     const Clock::time_point asked_at = scheduler_.Now();
-    link.replaced_at = ++replaced_;
+    link.made_at = ++made_;
     const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
     if (registered) {
       Learn(link, server, registered.value());

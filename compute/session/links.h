@@ -93,7 +93,7 @@ class Links {
     if (may_post) {
       Account(op, batch);
       StartRoundTrip(op);
-      batch.posted_at = replaced_;
+      batch.posted_at = made_;
     }
     return Posting{scheduler_.endpoint().Execute(batch), may_post};
   }
@@ -108,7 +108,7 @@ class Links {
       for (Batch* batch : batches) {
         if (batch == nullptr) continue;
         Account(op, *batch);
-        batch->posted_at = replaced_;
+        batch->posted_at = made_;
       }
       StartRoundTrip(op);
     } else {
@@ -170,11 +170,11 @@ class Links {
   }
   // Registers with `server` unless LeaseWith(server) is known.
   Task<Status> Register(Op& op, ServerId server);
-  // The queue pair on which `batch` failed; the present one of `server`.
+  // The queue pair on which `batch` failed, if it was posted; the present one of `server`.
   static Loss LossOf(const Batch& batch) { return {batch.server(), batch.posted_at}; }
-  Loss LossOfPresent(ServerId server) const { return {server, replaced_}; }
+  Loss LossOfPresent(ServerId server) const { return {server, made_}; }
   // Makes sure that the queue pair of `loss` is destroyed and replaced. Does nothing if another
-  // operation has done so since.
+  // operation has done so since, or nothing was posted.
   // Errors: NodeUnreachable if that fails or `op` has lost too many.
   Task<Status> Replace(Op& op, Loss loss);
   // Why `server` is down and not to be tried yet; null if it may be tried.
@@ -198,10 +198,10 @@ class Links {
 
  private:
   struct Link {
-    Lease lease;               // of the present queue pair
-    uint64_t since = kNever;   // how many leases the servers had given when that began
-    uint64_t replaced_at = 0;  // replaced_ when the present queue pair was made
-    bool is_busy = false;      // being replaced, or registered
+    Lease lease;                // of the present queue pair
+    uint64_t since = kNever;    // how many leases the servers had given when that began
+    uint64_t made_at = kFirst;  // made_ when the present queue pair was made
+    bool is_busy = false;       // being replaced, or registered
     Event became_idle;
     bool is_down = false;  // could not be replaced
     Clock::time_point failed_at{};
@@ -209,6 +209,7 @@ class Links {
   };
 
   static constexpr uint64_t kNever = ~uint64_t{0};
+  static constexpr uint64_t kFirst = 1;  // see Loss
 
   // Whether the batch uses no pointers, though MayUse is false. If not, marks its verbs as pending, and the operation.
   static bool MayPost(Op& op, Batch& batch);
@@ -218,10 +219,7 @@ class Links {
     return pointer.offset() >= kFirstLeafOffset && pointer.offset() + bytes <= server.region_bytes;
   }
   static void Account(Op& op, const Batch& batch);
-  void StartRoundTrip(Op& op) const {
-    op.posted_at = replaced_;
-    ++op.wire.round_trips;
-  }
+  void StartRoundTrip(Op& op) const { ++op.wire.round_trips; }
   Task<Status> ReplaceQueuePair(ServerId server);
   void SetIdle(Link& link) {
     link.is_busy = false;
@@ -233,7 +231,7 @@ class Links {
   const Servers& servers_;
   Hooks hooks_;
   std::array<Link, Servers::kMaxServers> links_{};
-  uint64_t replaced_ = 0;  // number of queue pairs replaced
+  uint64_t made_ = kFirst;  // counts the queue pairs that were made as replacements
 };
 
 template <typename Read>

@@ -25,7 +25,8 @@ struct Moment {
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
-// A queue pair on which a verb failed: that of `server` when the session had replaced so many.
+// A queue pair that was lost: that of `server` at some time, which counts the session's queue pairs. 0
+// is before all of them: nothing was posted that is lost.
 struct Loss {
   ServerId server{0};
   uint64_t posted_at = 0;
@@ -42,9 +43,6 @@ struct Op {
   // A batch was not posted, because the operation's pointers are of an earlier lease. It starts again.
   bool is_of_the_past = false;
 
-  // The number of queue pairs that the session had replaced when the operation last posted: for an
-  // error that no batch of its own has brought. Each batch has its own (Links::LossOf).
-  uint64_t posted_at = 0;
   uint32_t losses = 0;
   uint32_t retries = 0;
 
@@ -61,7 +59,6 @@ struct Op {
   void NoteLoss(const Loss& loss) {
     if (!is_of_the_past) lost = loss;  // else nothing was posted
   }
-  void NoteLoss(ServerId server) { NoteLoss(Loss{server, posted_at}); }
 };
 
 }  // namespace gossamer

@@ -276,7 +276,7 @@ Task<void> OpenStore::TendLink(const ServerInfo& server) {
   const Clock::time_point began = control_->Now();
   if (began < link_try_at_[server.id]) co_return;
   const Result<BufferLease> word_at = control_->buffers().Allocate(BufferPool::kMinBytes);
-  if (!word_at) co_return;  // Exhausted: the next session tries again
+  if (!word_at) co_return;  // NoResources: the next session tries again
   InlineBatch<1> batch(server.id);
   batch.Add(Verb::Read(0, sizeof(uint64_t), word_at.value().address()));
   co_await control_->Execute(batch);  // 1 RT; reveals a broken queue pair

@@ -122,7 +122,7 @@ class Steps {
     control::ErrorReply error;
     CHECK_EQ(bytes.size(), sizeof error);
     std::memcpy(&error, bytes.data(), sizeof error);
-    CHECK(error.code > 0 && error.code <= static_cast<uint8_t>(Code::kUnsupported));
+    CHECK(error.code > 0 && error.code < kCodes);
     CHECK(error.message_bytes > 0 && error.message_bytes <= sizeof error.message);
     const std::string_view message(error.message, error.message_bytes);
     CHECK(std::ranges::all_of(message, [](char c) { return c >= ' ' && c <= '~'; })) << message;

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kWait{5};
 
 Error Refused(const std::string& address, Welcome& welcome) {
   welcome.reason.back() = '\0';
-  const bool known = welcome.code != 0 && welcome.code <= static_cast<uint32_t>(Code::kUnsupported);
+  const bool known = welcome.code != 0 && welcome.code < kCodes;
   return MakeError(known ? static_cast<Code>(welcome.code) : Code::kInvalidArgument,
                    "memory server at " + address + ": " + welcome.reason.data());
 }

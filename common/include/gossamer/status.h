@@ -8,6 +8,7 @@
 #include <boost/outcome/basic_result.hpp>
 #include <boost/outcome/policy/terminate.hpp>
 #include <boost/outcome/try.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,8 +27,10 @@ enum class Code : uint8_t {
   kCorruption,       // Remote bytes fail their checks for good. The message has the pointer.
   kMaybeApplied,     // A write whose acknowledgement was lost: read to find out.
   kUnsupported,      // This machine or build cannot do it; the message says what is missing.
-  kNoResources,  // This machine or its NIC lacks memory, descriptors or queue pairs; nothing was done.
+  kNoResources,  // A machine lacks memory of its own, descriptors or queue pairs; nothing was done.
 };
+// Codes are below this.
+inline constexpr size_t kCodes = static_cast<size_t>(Code::kNoResources) + 1;
 
 constexpr std::string_view CodeName(Code code) {
   switch (code) {

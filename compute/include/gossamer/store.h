@@ -27,6 +27,8 @@
 //   - NodeUnreachable: a memory server is gone; nothing was written.
 //   - Fenced: a lease of this process ended; nothing was written; try again.
 //   - Corruption.
+//   - NoResources: this machine lacks memory of its own, descriptors or queue pairs; nothing was
+//     done.
 // Every write may also return:
 //   - MaybeApplied: the connection broke during the write; read to find out.
 //   - Exhausted: no remote memory; the store stays valid and readable.

@@ -105,7 +105,7 @@ class Scanner {
   // Requires: Advance returned kReady.
   static std::span<const ScanEntry> Take(Scan& scan);
   // Waits for what the scan needs next.
-  // Errors: NodeUnreachable, Corruption, Exhausted. The scan ends.
+  // Errors: NodeUnreachable, Corruption, NoResources. The scan ends.
   // Cost: 1 RT for up to 32 leaves, or 32 value blocks or 2 MiB of them. With a warm cache, and READ
   // ahead, often none.
   Task<Status> Fetch(Scan& scan);

@@ -322,7 +322,8 @@ Task<Status> LeafSplitter::CommitTogether(Op& op, LockedLeaf& locked, Chain& cha
   if (fused) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.EnterEpoch());
     // Meanwhile another coroutine may have lost the parent's server.
-    fused = context_.links.LeaseWith(parent.lock.server()).incarnation != 0 && lock.MayLink();
+    fused = context_.links.LeaseWith(parent.lock.server()).incarnation != 0 &&
+            context_.links.MayUse(op, parent.lock.server()) && lock.MayLink();
   }
   if (!fused) {
     parent = LockedParent(context_.locks, op);
@@ -376,7 +377,8 @@ Task<Status> LeafSplitter::WriteOthers(Op& op, const LockedLeaf& locked, Chain& 
                                        LockedParent& parent) {
   bool fused = co_await parents_.TryPrepare(op, locked.path, locked.lock.place(), parent);
   // Meanwhile another coroutine may have lost the parent's server.
-  fused = fused && context_.links.LeaseWith(parent.lock.server()).incarnation != 0;
+  fused = fused && context_.links.LeaseWith(parent.lock.server()).incarnation != 0 &&
+          context_.links.MayUse(op, parent.lock.server());
   if (fused) {
     std::vector<Batch*> batches;
     chain.unseen.AppendUnwritten(batches);

@@ -43,7 +43,7 @@ class LossRepairer {
   LossRepairer(TreeContext& context, Options options)
       : context_(context), options_(std::move(options)) {}
 
-  // Errors: NodeUnreachable if the root is lost, or another server cannot be reached; Corruption; Exhausted: no memory for a new node.
+  // Errors: NodeUnreachable if the root is lost, or another server cannot be reached; Corruption; Exhausted: no memory for a new node; NoResources.
   // What was mended until then stays so.
   Task<Result<RepairReport>> Run();
 

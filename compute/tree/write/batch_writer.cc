@@ -31,9 +31,8 @@ BatchWriter::Group BatchWriter::NextGroup(Call& call) {
   const InlineLimits& limits = context_.store.inline_limits;
   Group group;
   group.first = call.next;
-  // Writes of one key stay together, in their order. A range may end between two of them, where the one behind it perhaps
-  // was done (WritePipeline::Write).
-  group.end = std::min(call.end, batch.EndOfKey(group.first));
+  // Writes of one key stay together, in their order.
+  group.end = batch.EndOfKey(group.first);
   if (batch.mode() == WriteMode::kModify) {
     call.next = group.end;
     return group;

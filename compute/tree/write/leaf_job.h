@@ -54,7 +54,7 @@ struct LeafJob : LockTable::Wish {
   enum class State : uint8_t {
     kOpen,     // nothing is posted
     kTried,    // the lock's CAS is in a batch, and not known to have ended
-    kRefused,  // the lock is another's
+    kRefused,  // the lock was not taken
     kHeld,     // the lock was taken, or came along
     kEdited,   // likewise, and all writes are in the image
     kLate,     // likewise, under a lease that is perhaps not the present queue pair's

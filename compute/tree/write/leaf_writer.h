@@ -45,7 +45,7 @@ class LeafWriter {
 
   // An operation of its own: started again after losses, and counted. kDelete ignores `value`. A `part` outlives it.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable;
-  // Fenced; Exhausted; Corruption.
+  // Fenced; Exhausted; NoResources; Corruption.
   // A long key: 1 RT more if the key is there, and if its leaf is not cached as it is.
   // Cost: 2 RT; 1 RT with a lock that was handed over; 0 RT if another operation does the write. 1
   // RT more for a key that may be in the overflow group, or has to go there, if no hint told:

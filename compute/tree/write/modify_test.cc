@@ -492,7 +492,15 @@ TEST(MultiModifyTest, AfterALossEachWasDoneOnceOrTheErrorSaysThatItIsNotKnown) {
   EXPECT_GT(lost, 30U);
 }
 
-// The keys of one range have a modification that changes nothing, which is tried again, before one that perhaps was done.
+// Puts "9" where it finds "8", and keeps all else.
+class PutsNineForEight final : public ValueModifier {
+ public:
+  Change Modify(std::optional<std::string_view> value) override {
+    return value == "8" ? Change{Kind::kPut, "9"} : Change{Kind::kKeep, {}};
+  }
+};
+
+// Each key has a modification that keeps it before one that was perhaps done: neither is done again, nor behind the other.
 TEST(MultiModifyTest, WhatWasPerhapsDoneIsNotDoneAgain) {
   constexpr size_t kKeys = 12;
   uint64_t unknown = 0;
@@ -508,7 +516,7 @@ TEST(MultiModifyTest, WhatWasPerhapsDoneIsNotDoneAgain) {
       Modifiers modifiers;
       const auto key_of = [](size_t number) { return KeyOf(number * 25, false); };
       for (size_t i = 0; i < kKeys; ++i) {
-        modifiers.Add<Fixed>(key_of(i), ValueModifier::Change{Kind::kKeep, {}});
+        modifiers.Add<PutsNineForEight>(key_of(i));
         modifiers.Add<Increment>(key_of(i));
       }
       const std::vector<Status>& results = modifiers.Run(*session);

@@ -314,13 +314,24 @@ void WritePipeline::Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& jo
     lane.total += tally;
     call.watcher.Done(range);
   } else if (job->ending.has_changes && status.error().code == Code::kMaybeApplied) {
-    for (size_t position = range.first; position < range.end; ++position) {
-      // A delete of an absent key, say.
-      if (writes[position - range.first].HasChangedNothing()) {
-        call.watcher.NotPlain({position, position + 1});
+    // What has changed nothing may be done again, a delete of an absent key, say; but not behind a
+    // later write of its key, which was perhaps done.
+    const auto is_unknown = [&writes](size_t i) {
+      const auto has_changed = [&](const LeafWrite& one) {
+        return !one.HasChangedNothing() && AreEqual(one.entry.key, writes[i].entry.key);
+      };
+      return std::ranges::any_of(writes.subspan(i), has_changed);
+    };
+    for (size_t position = range.first; position < range.end;) {
+      size_t end = position;
+      while (end < range.end && !is_unknown(end - range.first)) ++end;
+      if (end != position) {
+        call.watcher.NotPlain({position, end});
+        position = end;
       } else {
         batch.SetResult(position, status);
         call.watcher.Done({position, position + 1});
+        ++position;
       }
     }
   } else {

@@ -56,9 +56,9 @@ class WritePipeline {
   bool MayBePlain(KeyView key, std::string_view value) const {
     return context_.store.inline_limits.Admit(key, value);
   }
-  // Does the plain writes of `batch` and sets their results. The others are left to the caller: in ranges that do not
-  // divide the writes of a key, except after MaybeApplied, where each refused write is left by itself. What is done and
-  // what is left is told as soon as it is known, while other leaves are under way.
+  // Does the plain writes of `batch` and sets their results. The others are left to the caller, in ranges that do not
+  // divide the writes of a key. Only after MaybeApplied a range may begin between two of them. What is done and what is
+  // left is told as soon as it is known, while other leaves are under way.
   Task<void> Write(WriteBatch& batch, Watcher& watcher);
   // As Write. `rest` gets the ranges that are left, for when all is done.
   Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
