@@ -279,18 +279,32 @@ TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
   lock(parent);
   TestClient hasty(*cluster_, {50, uint64_t{1} << 20});
   const std::unique_ptr<OpenSession> splitter = hasty.NewSession();
-  const std::string low(client_->Internal(parent).children[1].separator.view());
-  const std::string high(client_->Internal(parent).children[2].separator.view());
-  const RemotePtr leaf = client_->LeafOf(low);
-  std::string moved;
-  for (auto next = model_.lower_bound(low); moved.empty() && next->first < high; ++next) {
-    std::string key = next->first;
-    ++key.back();
-    ASSERT_TRUE(splitter->Put(key, "12345678"));
-    model_[key] = "12345678";
-    const std::string& last = std::prev(model_.lower_bound(high))->first;
-    if (client_->LeafOf(last) != leaf) moved = last;
+  // The leaf with the most keys, but for the first and the last one: few more split it.
+  const std::vector<InternalNode::Child> leaves = client_->Internal(parent).children;
+  std::vector<std::string> present;
+  std::string high;
+  for (size_t i = 1; i + 1 < leaves.size(); ++i) {
+    const auto begin = model_.lower_bound(std::string(leaves[i].separator.view()));
+    const auto end = model_.lower_bound(std::string(leaves[i + 1].separator.view()));
+    if (static_cast<size_t>(std::distance(begin, end)) <= present.size()) continue;
+    present.clear();
+    for (auto one = begin; one != end; ++one) present.push_back(one->first);
+    high = leaves[i + 1].separator.view();
   }
+  ASSERT_FALSE(present.empty());
+  const RemotePtr leaf = client_->LeafOf(present.front());
+  std::string moved;
+  for (char step = 1; moved.empty() && step <= 4; ++step) {
+    for (size_t i = 0; moved.empty() && i < present.size(); ++i) {
+      std::string key = present[i];
+      key.back() = static_cast<char>(key.back() + step);
+      ASSERT_TRUE(splitter->Put(key, "12345678"));
+      model_[key] = "12345678";
+      const std::string& last = std::prev(model_.lower_bound(high))->first;
+      if (client_->LeafOf(last) != leaf) moved = last;
+    }
+  }
+  ASSERT_FALSE(moved.empty());
   unlock(parent);
   ASSERT_EQ(cluster_->Check().missing_downlinks, 1u);
 
