@@ -13,7 +13,8 @@ struct alignas(64) Word {
   std::atomic<uint32_t> value{0};
 };
 
-// The store buffering litmus test, again and again: each of two threads stores to its own word, fences, and loads the other's.
+// The store buffering litmus test, again and again: each of two threads stores to its own word,
+// fences, and loads the other's.
 // Returns in how many rounds neither saw the other's store.
 template <typename Light, typename Heavy>
 uint32_t RoundsThatSeeNothing(const Light& fence_lightly, const Heavy& fence_heavily) {

@@ -9,7 +9,8 @@
 namespace gossamer {
 
 // The parameters are wide, so that a flag with a number of any size can be passed.
-// Errors: InvalidArgument; the message names the flag of `gossamer-memory` and says what to give instead.
+// Errors: InvalidArgument; the message names the flag of `gossamer-memory` and says what to give
+// instead.
 Result<StoreParameters> CheckedParameters(uint32_t node_bytes, uint32_t max_key_bytes,
                                           uint32_t inline_value_bytes);
 

@@ -19,7 +19,8 @@ namespace gossamer {
 class Bootstrap;
 class SimulatedNetwork;
 
-// The limits of a memory server's memory if the chunk size is chosen from it: at least a header and one chunk.
+// The limits of a memory server's memory if the chunk size is chosen from it: at least a header and
+// one chunk.
 inline constexpr uint64_t kLeastMemoryBytes = kHeapOffset + (256 << 10);
 inline constexpr uint64_t kMostMemoryBytes = kMaxOffset + 1;
 
@@ -38,10 +39,12 @@ struct EmbeddedMemoryOptions {
   uint32_t lease_ms = 0;          // likewise; for clients whose death cannot be observed
   bool on_chip_locks = true;      // in device memory, if there is any
   std::string listen;             // path of its socket; empty: a new one
-  // If set, the server joins the bootstrap's store "default", for clients in this process. If null, it is
-  // the server in `identity`, of a store that no other process finds. The bootstrap outlives the server.
+  // If set, the server joins the bootstrap's store "default", for clients in this process. If null,
+  // it is the server in `identity`, of a store that no other process finds. The bootstrap outlives
+  // the server.
   Bootstrap* bootstrap = nullptr;
-  // If set, the server lives in this simulated network instead of in shm. The network outlives the server.
+  // If set, the server lives in this simulated network instead of in shm. The network outlives the
+  // server.
   SimulatedNetwork* network = nullptr;
   EmbeddedIdentity identity;
 };

@@ -16,8 +16,8 @@ inline constexpr char kFullRemedy[] =
 
 class FillAlarm {
  public:
-  // Returns the percentage, one of kSteps, that `used` of `total` bytes have newly reached; 0 if none. A step counts as new
-  // again once the use has fallen by kFall percent below it.
+  // Returns the percentage, one of kSteps, that `used` of `total` bytes have newly reached; 0 if
+  // none. A step counts as new again once the use has fallen by kFall percent below it.
   uint32_t Update(uint64_t used, uint64_t total) {
     const auto reaches = [&](uint32_t percent) {
       return static_cast<double>(used) * 100 >= static_cast<double>(total) * percent;

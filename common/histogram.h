@@ -4,8 +4,9 @@
 // below 128 have buckets of their own. So a percentile is exact below 128 and at most 1.6 % too
 // high above. It never exceeds `max`, which is exact, as are count, sum and min.
 //
-// The idea is HdrHistogram's. This one has a fixed range (all of 64 bits), so that any two merge, and
-// recording is a shift and an increment (about 1 ns). 30 KiB each, allocated only on construction.
+// The idea is HdrHistogram's. This one has a fixed range (all of 64 bits), so that any two merge,
+// and recording is a shift and an increment (about 1 ns). 30 KiB each, allocated only on
+// construction.
 // Thread-safety: none; use one for each thread, and merge at the end.
 #pragma once
 

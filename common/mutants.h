@@ -1,4 +1,5 @@
-// Mutants: rules of the protocol that a test can break, one at a time, to prove that the simulator notices.
+// Mutants: rules of the protocol that a test can break, one at a time, to prove that the simulator
+// notices.
 //
 //   if (IsBroken(Mutant::kR4) || holder == 0) …
 //

@@ -1,7 +1,8 @@
 // Identifies a process, so that others on the same machine can tell whether it still runs.
 //
 // "BOOT/PIDNS/PID/START": the first 16 digits of the machine's boot id, the inode of the pid
-// namespace, the pid, and the clock tick at which the process started. A reused pid has another start.
+// namespace, the pid, and the clock tick at which the process started. A reused pid has another
+// start.
 #pragma once
 
 #include <cstdint>

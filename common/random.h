@@ -13,7 +13,8 @@
 
 namespace gossamer {
 
-// SplitMix64 (Steele, Lea, Flood '14): a counter and a mixer. Good for seeding and for hashing numbers.
+// SplitMix64 (Steele, Lea, Flood '14): a counter and a mixer. Good for seeding and for hashing
+// numbers.
 class SplitMix64 {
  public:
   constexpr explicit SplitMix64(uint64_t seed) : state_(seed) {}
@@ -53,7 +54,8 @@ class Random {
     return result;
   }
 
-  // Uniform in [0, bound), for bound > 0: Lemire's multiplication. Its bias is at most bound / 2^64.
+  // Uniform in [0, bound), for bound > 0: Lemire's multiplication. Its bias is at most bound /
+  // 2^64.
   constexpr uint64_t Below(uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>((Wide{Next()} * bound) >> 64);

@@ -8,24 +8,28 @@
 //   - otherwise a large rest.
 // A rest that fills its chunk becomes a free chunk.
 //
-// Memory changes its owner only if the owner gives it back or up, or after the owner's lease has ended: owners know what they
-// own. Memory that another compute server gives back waits until then, and counts as used. An owner that asks for memory
-// gets what waits for it first.
+// Memory changes its owner only if the owner gives it back or up, or after the owner's lease has
+// ended: owners know what they own. Memory that another compute server gives back waits until then,
+// and counts as used. An owner that asks for memory gets what waits for it first.
 //
-// Generations: the first pointers to the pieces of an extent have its generation, which is the next one after the last use
-// of its memory, so that a pointer to the earlier use does not validate. Nodes and blocks count them apart. Those of blocks
-// are few, and begin anew after the last one: a reader that is later than that goes by the checksum in the entry
-// (value_block.h). Memory whose generations of nodes are used up is worn: it is handed out for blocks only, until all
-// compute servers have acknowledged a later epoch (control.h). Then no pointer from before is left, and they begin anew.
+// Generations: the first pointers to the pieces of an extent have its generation, which is the next
+// one after the last use of its memory, so that a pointer to the earlier use does not validate.
+// Nodes and blocks count them apart. Those of blocks are few, and begin anew after the last one: a
+// reader that is later than that goes by the checksum in the entry (value_block.h). Memory whose
+// generations of nodes are used up is worn: it is handed out for blocks only, until all compute
+// servers have acknowledged a later epoch (control.h). Then no pointer from before is left, and
+// they begin anew.
 //
-// What is known of the memory is kept in runs. A run is memory with one owner, or free, that is alike in all that decides what
-// may become of it: what it holds, whether it waits, and whether it is worn. Neighbours that are alike are one run, with the
-// greatest of their generations: a generation may be skipped, it may not come again. Free runs do not cross chunks.
+// What is known of the memory is kept in runs. A run is memory with one owner, or free, that is
+// alike in all that decides what may become of it: what it holds, whether it waits, and whether it
+// is worn. Neighbours that are alike are one run, with the greatest of their generations: a
+// generation may be skipped, it may not come again. Free runs do not cross chunks.
 //
-// Memory: BookkeepingBytes() of address space from the start, which is 4.9 bytes for each 64 of the heap. Pages of it are
-// touched where runs begin; two for each chunk at least. Beside it 250 bytes for each lease that holds memory, and 64 for each
-// chunk in which memory waits for a lease.
-// Cost: counts are kept. A call looks at as many runs as it frees or grants, and at up to kMostLooks to find them.
+// Memory: BookkeepingBytes() of address space from the start, which is 4.9 bytes for each 64 of the
+// heap. Pages of it are touched where runs begin; two for each chunk at least. Beside it 250 bytes
+// for each lease that holds memory, and 64 for each chunk in which memory waits for a lease.
+// Cost: counts are kept. A call looks at as many runs as it frees or grants, and at up to
+// kMostLooks to find them.
 //
 // Invariant: runs cover the heap exactly, without overlap.
 // Thread-safety: none.
@@ -96,13 +100,14 @@ class ChunkAllocator {
 
   // Offsets and sizes of free memory are multiples of this. Nodes start at multiples of their size.
   static constexpr uint64_t kGrain = kBlockAlignment;
-  // So many runs at most are looked at in search of one that fits. The next search goes on behind them.
+  // So many runs at most are looked at in search of one that fits. The next search goes on behind
+  // them.
   static constexpr uint64_t kMostLooks = 1024;
   // So many leases may hold memory at one time, those that have ended among them.
   static constexpr size_t kMostOwners = (1 << 15) - 1;
 
-  // Requires: `heap_offset` is a multiple of kNodeAlignment; `chunk_bytes` is a power of two and at least
-  // that. An incomplete kNodeAlignment at the end of the region is left out.
+  // Requires: `heap_offset` is a multiple of kNodeAlignment; `chunk_bytes` is a power of two and at
+  // least that. An incomplete kNodeAlignment at the end of the region is left out.
   ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint64_t chunk_bytes);
 
   static uint64_t BookkeepingBytes(uint64_t heap_bytes, uint64_t chunk_bytes);
@@ -121,11 +126,12 @@ class ChunkAllocator {
   // Of leases that have ended.
   uint64_t orphaned_bytes() const { return orphaned_grains_ * kGrain; }
   uint64_t extents() const { return handed_out_runs_; }
-  // The first memory that is handed out at or behind `from`: neighbours that are alike are one extent.
+  // The first memory that is handed out at or behind `from`: neighbours that are alike are one
+  // extent.
   std::optional<Extent> NextExtent(uint64_t from) const;
 
-  // Returns an extent of at least `bytes`, of nodes from a multiple of `bytes` on: one that waits for the owner, or of free
-  // memory.
+  // Returns an extent of at least `bytes`, of nodes from a multiple of `bytes` on: one that waits
+  // for the owner, or of free memory.
   // Errors: InvalidArgument for 0 bytes. Exhausted, with the numbers, if no contiguous free memory
   // of that size is left, or too many leases hold memory.
   Result<Extent> Allocate(uint64_t bytes, Owner owner, control::ExtentKind kind);
@@ -133,8 +139,10 @@ class ChunkAllocator {
   std::vector<Extent> AllocateWaiting(uint64_t bytes, Lease owner, control::ExtentKind kind,
                                       size_t most);
 
-  // Takes memory back from `by` in the present `epoch`. `is_in_force(lease)`: whether an owner's lease is.
-  // Errors: InvalidArgument if not all of it is handed out, or if it is not for `by` to give back (see control::Past).
+  // Takes memory back from `by` in the present `epoch`. `is_in_force(lease)`: whether an owner's
+  // lease is.
+  // Errors: InvalidArgument if not all of it is handed out, or if it is not for `by` to give back
+  // (see control::Past).
   template <typename IsInForce>
   Status Release(const control::Range& range, Lease by, uint32_t epoch,
                  const IsInForce& is_in_force) {
@@ -152,23 +160,26 @@ class ChunkAllocator {
   }
   // The lease has ended: frees what waited for its owner.
   void Ended(Lease owner);
-  // What waits for the owner, up to `most` pieces, and the number of this offer. It ends earlier offers to the lease.
+  // What waits for the owner, up to `most` pieces, and the number of this offer. It ends earlier
+  // offers to the lease.
   struct Offer {
     uint32_t number = 0;
     std::vector<control::WaitingRange> ranges;
   };
   Offer MakeOffer(Lease owner, size_t most);
-  // Frees what has waited for the owner since that offer was made (rule G1), unless it has ended. Returns the bytes.
+  // Frees what has waited for the owner since that offer was made (rule G1), unless it has ended.
+  // Returns the bytes.
   uint64_t GiveUp(Lease owner, uint32_t offer);
-  // All epochs before `oldest` have ended everywhere: memory that was worn in them is as new, perhaps an epoch later.
+  // All epochs before `oldest` have ended everywhere: memory that was worn in them is as new,
+  // perhaps an epoch later.
   void EndEpochsBefore(uint32_t oldest);
 
   // How many runs all calls together have looked at: what they cost.
   uint64_t looks() const { return looks_; }
 
  private:
-  // A rest of less than 1/kLargeRests of a chunk is left alone while there are free chunks: to ask for
-  // memory takes a round trip.
+  // A rest of less than 1/kLargeRests of a chunk is left alone while there are free chunks: to ask
+  // for memory takes a round trip.
   static constexpr uint64_t kLargeRests = 16;
   static constexpr uint16_t kFree = 0;
 
@@ -202,8 +213,9 @@ class ChunkAllocator {
     uint64_t offered_from = 0;  // and that for the next offer
     Offer offer;                // of what still waits
   };
-  // Worn memory becomes as new in two cohorts: one that waits for an epoch to end, and one that has become worn since that
-  // began. So no memory waits for more than two epochs, and a run needs one bit to tell.
+  // Worn memory becomes as new in two cohorts: one that waits for an epoch to end, and one that has
+  // become worn since that began. So no memory waits for more than two epochs, and a run needs one
+  // bit to tell.
   struct Cohort {
     uint32_t worn_in = 0;  // the last epoch in which memory of it was
     uint64_t grains = 0;
@@ -251,8 +263,8 @@ class ChunkAllocator {
   // kFree: there are too many.
   uint16_t HolderOf(const Owner& owner);
   void ForgetIfEmpty(uint16_t holder);
-  // Calls visit(run) for what waits for the holder, from `from` on and then from the start, until it returns false. Sets `from`
-  // to where it ended if that was after kMostLooks.
+  // Calls visit(run) for what waits for the holder, from `from` on and then from the start, until
+  // it returns false. Sets `from` to where it ended if that was after kMostLooks.
   template <typename Visit>
   void VisitWaiting(uint16_t holder, uint64_t& from, const Visit& visit) const;
 
@@ -289,8 +301,8 @@ class ChunkAllocator {
   GrainSet starts_;             // of runs
   GrainSet waiting_;            // of those that wait
   GrainSet worn_runs_;          // of those that are worn
-  // Free runs by classes of size, the last of which is that of whole chunks. At most one run of a class begins in the smallest
-  // power of two of grains below its sizes: that is a unit of its set.
+  // Free runs by classes of size, the last of which is that of whole chunks. At most one run of a
+  // class begins in the smallest power of two of grains below its sizes: that is a unit of its set.
   std::vector<GrainSet> free_by_class_;
   std::vector<Holder> holders_{1};  // [kFree] is nobody
   std::vector<uint16_t> unused_holders_;

@@ -17,8 +17,8 @@ uint64_t RoundUp(uint64_t value, uint64_t multiple) {
 }
 uint32_t Log2(uint64_t value) { return static_cast<uint32_t>(std::bit_width(value)) - 1; }
 
-// Sizes of free runs in grains: 1, 2, 3, then four steps from each power of two to the next, as those of blocks. So every run
-// of the class that a block's size begins has room for it.
+// Sizes of free runs in grains: 1, 2, 3, then four steps from each power of two to the next, as
+// those of blocks. So every run of the class that a block's size begins has room for it.
 constexpr uint64_t kSteps = 4;
 size_t SizeClass(uint64_t grains) {
   if (grains < kSteps) return grains - 1;
@@ -37,7 +37,8 @@ uint64_t HeapBytes(uint64_t heap_offset, uint64_t region_bytes) {
   return region_bytes < heap_offset ? 0 : RoundDown(region_bytes - heap_offset, kNodeAlignment);
 }
 
-// Bits of Use::Pack, from the lowest: the owner, the kind, whether it waits, generations of blocks, of nodes.
+// Bits of Use::Pack, from the lowest: the owner, the kind, whether it waits, generations of blocks,
+// of nodes.
 constexpr uint32_t kKindAt = 15;
 constexpr uint32_t kWaitingAt = 16;
 constexpr uint32_t kBlocksAt = 17;

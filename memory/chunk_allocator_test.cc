@@ -188,7 +188,8 @@ TEST(ChunkAllocator, NodesAndBlocksCountGenerationsApart) {
   ASSERT_TRUE(give_back(63));
   ASSERT_EQ(take(ExtentKind::kNodes).value().generation(), 101);
   ASSERT_TRUE(give_back(255));
-  // A pointer to a node of the past may be in some cache still. An entry names its block by a checksum, too.
+  // A pointer to a node of the past may be in some cache still. An entry names its block by a
+  // checksum, too.
   EXPECT_EQ(take(ExtentKind::kNodes).error().code, Code::kExhausted);
   EXPECT_EQ(take(ExtentKind::kBlocks).value().generation(), 0);
 }
@@ -275,7 +276,8 @@ TEST(ChunkAllocator, AnOwnerGivesUpWhatWaitsForIt) {
   EXPECT_EQ(extent.generation(), 4);
 }
 
-// Rule G1: the owner's session gets memory back while the owner's request to give it up is on its way.
+// Rule G1: the owner's session gets memory back while the owner's request to give it up is on its
+// way.
 TEST(ChunkAllocator, WhatHasNotWaitedSinceItWasOfferedIsNotGivenUp) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk, kChunk);
   const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value().offset;

@@ -1,7 +1,9 @@
-// GrainSet: a set of numbers below a bound, one bit each, with summaries: it finds the next or the previous number in as many
-// steps as there are levels of summaries, which is one for each factor of 64.
+// GrainSet: a set of numbers below a bound, one bit each, with summaries: it finds the next or the
+// previous number in as many steps as there are levels of summaries, which is one for each factor
+// of 64.
 //
-// Memory: BytesFor(bound) of address space from the start. Only pages with numbers, and their summaries, are ever touched.
+// Memory: BytesFor(bound) of address space from the start. Only pages with numbers, and their
+// summaries, are ever touched.
 // Thread-safety: none.
 #pragma once
 

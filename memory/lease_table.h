@@ -61,8 +61,8 @@ class LeaseTable {
   bool Acknowledge(uint64_t client_uuid, uint32_t epoch);
   // The last epoch that the compute server has acknowledged; 0 if it has no lease.
   uint32_t AcknowledgedBy(uint64_t client_uuid) const;
-  // The oldest of the epochs that leases in force have acknowledged; the present one if there is no lease. `holder`, unless
-  // null, gets one that has it.
+  // The oldest of the epochs that leases in force have acknowledged; the present one if there is no
+  // lease. `holder`, unless null, gets one that has it.
   uint32_t OldestEpoch(Lease* holder = nullptr) const;
 
   // Whether `lease` is in force. False: its holder is fenced (rule L6).

@@ -157,7 +157,8 @@ Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
 }
 
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
-  // Before the server has its memory and its store, which takes a while, and which a wrong --admin must not begin.
+  // Before the server has its memory and its store, which takes a while, and which a wrong --admin
+  // must not begin.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
@@ -195,7 +196,8 @@ int Main(int argc, char** argv) {
   // A log that cannot be written (closed pipe, ulimit -f) must not end the server.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  // A terminal that is closed, or a request to read files again, should not cost what the server keeps.
+  // A terminal that is closed, or a request to read files again, should not cost what the server
+  // keeps.
   std::signal(SIGHUP, SIG_IGN);
 
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);

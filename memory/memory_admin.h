@@ -6,8 +6,8 @@
 
 namespace gossamer {
 
-// `server` outlives what is returned. A request takes the control service's mutex for as long as it takes to copy its
-// figures; verbs of clients do not need it.
+// `server` outlives what is returned. A request takes the control service's mutex for as long as it
+// takes to copy its figures; verbs of clients do not need it.
 ProgramAdmin::Served ServedBy(const MemoryServer& server);
 
 }  // namespace gossamer

@@ -6,8 +6,8 @@
 // What other memory servers have not touched yet counts as available. Servers that start together
 // and are too large together learn it while they touch their memory: one of them ends, or both.
 //
-// Errors: NoResources. The message says what is too small, by how much, and what to do. A limit that
-// cannot be read is no limit. `root` prefixes /proc and /sys: for tests.
+// Errors: NoResources. The message says what is too small, by how much, and what to do. A limit
+// that cannot be read is no limit. `root` prefixes /proc and /sys: for tests.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct MemoryWish {
 // limit.
 bool FitsHugePages(const MemoryWish& wish, const std::string& root = {});
 
-// Checks before memory is mapped. Page tables, bookkeeping and the rest of the process must fit too.
+// Checks before memory is mapped. Page tables, bookkeeping and the rest of the process must fit
+// too.
 Status CheckRoom(const MemoryWish& wish, const std::string& root = {});
 
 // Checks while mapped memory is touched. `wish.bytes`: bytes left to touch.

@@ -30,8 +30,8 @@ namespace gossamer {
 class MemoryServer {
  public:
   // `bootstrap`, if any, must outlive the server.
-  // Errors: InvalidArgument, NoResources (not enough memory), Unsupported (no such device), and those
-  // of JoinStore. Nothing is left behind after an error.
+  // Errors: InvalidArgument, NoResources (not enough memory), Unsupported (no such device), and
+  // those of JoinStore. Nothing is left behind after an error.
   static Result<std::unique_ptr<MemoryServer>> Start(const MemoryServerOptions& options,
                                                      Bootstrap* bootstrap);
 

@@ -63,7 +63,8 @@ class ProgramTest : public BothBootstraps {
     EXPECT_TRUE(record) << record.error().ToString();
     return record ? record.value() : StoreRecord{};
   }
-  // Stops `server`, but not in the middle of a change of the directory, where it keeps other processes out.
+  // Stops `server`, but not in the middle of a change of the directory, where it keeps other
+  // processes out.
   void Stop(ChildProcess& server) const {
     for (;;) {
       server.Signal(SIGSTOP);
@@ -107,8 +108,8 @@ TEST_P(ProgramTest, LivesFromReadyToSigterm) {
   EXPECT_FALSE(std::filesystem::exists(found.value().servers[0].address));
 }
 
-// In a directory that other rounds have used, and in none at all: whether servers may live there is judged
-// differently.
+// In a directory that other rounds have used, and in none at all: whether servers may live there is
+// judged differently.
 TEST_P(ProgramTest, ServersThatRaceMakeOneStore) {
   constexpr size_t kServers = 4;
   const int rounds = memcached_ == nullptr ? 8 : 2;  // each round with memcached waits 3 s
@@ -284,8 +285,8 @@ TEST(ProgramBootstrap, MemcachedThatWasRestartedLearnsTheStoreAgain) {
   EXPECT_THAT(server.standard_error(), HasSubstr("was gone although this store lives: put back"));
 }
 
-// Removing the directory also removed the evidence that a server lives. One server that starts then,
-// and two together.
+// Removing the directory also removed the evidence that a server lives. One server that starts
+// then, and two together.
 TEST(ProgramBootstrap, DirectoryThatWasRemovedComesBack) {
   for (const size_t count : {1, 2}) {
     const TemporaryDirectory directory;

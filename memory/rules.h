@@ -1,7 +1,9 @@
-// The rules of the protocol that a memory server keeps, each as a function, as in compute/rules/rules.h: no other file of
-// this folder knows that gossamer-sim-mutants breaks one of them (common/mutants.h).
+// The rules of the protocol that a memory server keeps, each as a function, as in
+// compute/rules/rules.h: no other file of this folder knows that gossamer-sim-mutants breaks one of
+// them (common/mutants.h).
 //
-// Only sources include this file, because each such source is compiled a second time for that program.
+// Only sources include this file, because each such source is compiled a second time for that
+// program.
 //
 // Thread-safety: thread-safe. Cost: inline; that of the rule.
 #pragma once
@@ -13,7 +15,8 @@
 
 namespace gossamer::rules {
 
-// R1: memory that was used has the next generation when it is handed out again. Returns what is counted of its last use.
+// R1: memory that was used has the next generation when it is handed out again. Returns what is
+// counted of its last use.
 inline control::Range LastUse(control::Range range) {
   if (IsBroken(Mutant::kR1Grant)) range.past = control::Past::kUnused;
   return range;
@@ -30,7 +33,8 @@ inline bool IsOwned(bool is_in_force) { return is_in_force && !IsBroken(Mutant::
 // the offer as soon as it does not wait any more.
 inline bool EndsOffer() { return !IsBroken(Mutant::kG1); }
 
-// M2: memory whose generations of nodes are used up waits for an epoch. Returns the next generation, as told apart from
+// M2: memory whose generations of nodes are used up waits for an epoch. Returns the next
+// generation, as told apart from
 // `most`: all are used up.
 inline uint16_t NextOfNodes(uint16_t next, uint16_t most) {
   return IsBroken(Mutant::kM2) && next == most ? static_cast<uint16_t>(most - 1) : next;

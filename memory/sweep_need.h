@@ -1,4 +1,5 @@
-// SweepNeed: which ends of leases a sweep has still to see to, and who sweeps (SweepRequest in proto/control.h).
+// SweepNeed: which ends of leases a sweep has still to see to, and who sweeps (SweepRequest in
+// proto/control.h).
 //
 // Thread-safety: none. Memory: some bytes for each lease in force.
 #pragma once
@@ -21,8 +22,8 @@ class SweepNeed {
       found->second.has_said_farewell = false;
     }
   }
-  // Its lease has ended. Also a compute server without memory may have removed memory of others from the tree, and not have
-  // given it back.
+  // Its lease has ended. Also a compute server without memory may have removed memory of others
+  // from the tree, and not have given it back.
   void Ended(uint64_t client_uuid) {
     if (sweeper_ == client_uuid) sweeper_.reset();
     const auto found = clients_.find(client_uuid);

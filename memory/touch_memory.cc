@@ -41,8 +41,8 @@ int Populate(std::span<std::byte> slice) {
   return 0;
 }
 
-// Best effort. A 2 MB page is made where there is a small one. One call for all of them, because each call makes the kernel
-// empty lists of pages that all processors have.
+// Best effort. A 2 MB page is made where there is a small one. One call for all of them, because
+// each call makes the kernel empty lists of pages that all processors have.
 void MergePages(std::span<std::byte> slice) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, which glibc 2.36 does not name
   void* first = slice.data();

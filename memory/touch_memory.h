@@ -20,8 +20,8 @@ namespace gossamer {
 struct TouchOptions {
   size_t slice_bytes = size_t{64} << 20;
   unsigned threads = 0;  // at most; 0: one for each processor, up to 8
-  // Whether to ask for 2 MB pages, which Linux 6.1 and later give shared memory whatever transparent_hugepage/shmem_enabled
-  // says. Where there are none, the pages have 4 KB.
+  // Whether to ask for 2 MB pages, which Linux 6.1 and later give shared memory whatever
+  // transparent_hugepage/shmem_enabled says. Where there are none, the pages have 4 KB.
   bool huge_pages = false;
   // Called before a slice is touched, by one thread at a time. `left`: the bytes of this slice and
   // all slices not yet begun. An error ends the touching.

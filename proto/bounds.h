@@ -31,7 +31,8 @@ struct Bounds {
   PrefixOf prefix_of = PrefixOf::kBoth;
   uint8_t shared = 0;  // bytes of the prefix that the high fence has and that are not stored
 
-  // They point into the fences. Requires: the fence that `own` names has so many bytes, and is not infinite.
+  // They point into the fences. Requires: the fence that `own` names has so many bytes, and is not
+  // infinite.
   static Bounds Of(KeyView low, const HighFence& high, const OwnPrefix& own = {}) {
     const KeyView end = high.infinite ? KeyView() : high.key.view();
     assert(own.of == PrefixOf::kBoth ||
@@ -52,8 +53,9 @@ struct Bounds {
   }
   // Whether a unit states `shared`.
   bool states_shared() const { return prefix_of == PrefixOf::kLowFence && !infinite; }
-  // The length of the longest key that a leaf may store whole, if units store `max_suffix_bytes` of a key at most. What makes
-  // the prefix of its own longer than the range's is not counted on, unless the low fence keeps it.
+  // The length of the longest key that a leaf may store whole, if units store `max_suffix_bytes` of
+  // a key at most. What makes the prefix of its own longer than the range's is not counted on,
+  // unless the low fence keeps it.
   size_t LongestKey(size_t max_suffix_bytes) const {
     switch (prefix_of) {
       case PrefixOf::kBoth: return prefix.size() + max_suffix_bytes;

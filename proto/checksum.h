@@ -1,8 +1,8 @@
 // Checksum: the 8 bytes that prove that a unit in remote memory is that of one write to one place.
 //
-// Two CRC32C of the same 8-byte words w: one of w from the first to the last, one of w ^ (w >> 32) from the last to the first.
-// Each alone misses one in 2^32 of the changes that are not short. Together they miss one in 2^64, and none that lies within
-// one word (LAYOUT.md, "Checksums").
+// Two CRC32C of the same 8-byte words w: one of w from the first to the last, one of w ^ (w >> 32)
+// from the last to the first. Each alone misses one in 2^32 of the changes that are not short.
+// Together they miss one in 2^64, and none that lies within one word (LAYOUT.md, "Checksums").
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,9 @@ struct Checksum {
 };
 static_assert(sizeof(Checksum) == 8);
 
-// A checksum of words in pairs. The instruction for one word takes three cycles but starts in each: so the first and the
-// second words of the pairs have CRCs of their own, which are combined at the end.
+// A checksum of words in pairs. The instruction for one word takes three cycles but starts in each:
+// so the first and the second words of the pairs have CRCs of their own, which are combined at the
+// end.
 class PairSum {
  public:
   constexpr PairSum() = default;
@@ -58,8 +59,8 @@ class PairSum {
     return {Join(first_.words, second_.words), Join(first_.folded, second_.folded)};
   }
 
-  // By what the checksum of `bytes` bytes changes if their words from 2 * `pair` on change by `changes` (XOR), an even number.
-  // CRCs are linear: the seed and the other words do not matter.
+  // By what the checksum of `bytes` bytes changes if their words from 2 * `pair` on change by
+  // `changes` (XOR), an even number. CRCs are linear: the seed and the other words do not matter.
   static Checksum ChangeBy(std::span<const uint64_t> changes, size_t pair, size_t bytes) {
     PairSum sum;
     sum.first_ = sum.second_ = {0, 0};
@@ -75,8 +76,8 @@ class PairSum {
   static constexpr size_t kWord = sizeof(uint64_t);
   static constexpr size_t kPair = 2 * kWord;
 
-  // The second one goes to the word's second half. In the first half it would only be added to the CRC: a change in a first
-  // word would look as the same one in the second word.
+  // The second one goes to the word's second half. In the first half it would only be added to the
+  // CRC: a change in a first word would look as the same one in the second word.
   static uint32_t Join(uint64_t first, uint64_t second) {
     return static_cast<uint32_t>(internal::Crc32cStep(first, second << 32));
   }
@@ -115,9 +116,9 @@ namespace internal {
 }
 }  // namespace internal
 
-// What the checksum of a unit begins with: the pointer to its node, with the generation, the unit's number and the prefix that
-// all keys in the unit share (rule R1).
-// The prefix is that of `within`, as far as that has so many bytes.
+// What the checksum of a unit begins with: the pointer to its node, with the generation, the unit's
+// number and the prefix that all keys in the unit share (rule R1). The prefix is that of `within`,
+// as far as that has so many bytes.
 // Requires: `unit` < 256, and the prefix has fewer than 256 bytes.
 [[gnu::always_inline]] inline PairSum UnitSeed(RemotePtr node, uint32_t unit, KeyView within = {},
                                                size_t prefix_bytes = 0) {
@@ -145,8 +146,9 @@ inline void Seal(PairSum&& seed, std::span<std::byte> piece) {
   std::memcpy(piece.data(), &sum, sizeof sum);
 }
 
-// Overwrites the bytes of `piece` from `at` on, and keeps its checksum right if it was. Of few bytes, at a fraction of the cost
-// of Seal; of more, returns false and does nothing. Requires: `at` is behind the checksum, and the bytes are in the piece.
+// Overwrites the bytes of `piece` from `at` on, and keeps its checksum right if it was. Of few
+// bytes, at a fraction of the cost of Seal; of more, returns false and does nothing. Requires: `at`
+// is behind the checksum, and the bytes are in the piece.
 inline bool OverwriteSealed(std::span<std::byte> piece, size_t at, std::string_view fresh) {
   constexpr size_t kWord = sizeof(uint64_t);
   constexpr size_t kMostPairs = 3;
@@ -156,7 +158,8 @@ inline bool OverwriteSealed(std::span<std::byte> piece, size_t at, std::string_v
   const size_t words = 2 * ((offset + fresh.size() + 2 * kWord - 1) / (2 * kWord) - pair);
   if (words > 2 * kMostPairs) return false;
   char* const old = reinterpret_cast<char*>(piece.data()) + at;
-  // From the values, not from the words of the piece: to load what has just been stored in parts stalls.
+  // From the values, not from the words of the piece: to load what has just been stored in parts
+  // stalls.
   std::array<uint64_t, 2 * kMostPairs + 1> changes{};
   uint64_t* word = &changes[offset / kWord % 2];
   const size_t shift = 8 * (offset % kWord);

@@ -101,7 +101,8 @@ size_t RankOf(std::vector<uint64_t> rows) {
   return rank;
 }
 
-// What a flip of bit `bit` changes in the checksum of a unit of 164 bytes. The checksum is linear: changes add up.
+// What a flip of bit `bit` changes in the checksum of a unit of 164 bytes. The checksum is linear:
+// changes add up.
 uint64_t ChangeOf(size_t bit) {
   Bytes piece(164);
   const uint64_t before = WordOf(ChecksumOf({}, piece));

@@ -59,9 +59,10 @@ struct ErrorReply {
   char message[238] = {};
 };
 
-// Registers the sending compute server (the connection knows its uuid). If the same compute server registers
-// again, it gets the same lease while that is in force, Fenced while the old lease is being ended, and then
-// a new one (rule L2). A queue pair belongs to the lease of the reply that it carried, and ends with it.
+// Registers the sending compute server (the connection knows its uuid). If the same compute server
+// registers again, it gets the same lease while that is in force, Fenced while the old lease is
+// being ended, and then a new one (rule L2). A queue pair belongs to the lease of the reply that it
+// carried, and ends with it.
 struct RegisterRequest {
   Header header{Type::kRegister};
   ProcessName process;
@@ -82,9 +83,10 @@ struct WaitingRange {
   uint64_t bytes = 0;
 };
 
-// Renews the sender's lease, as any request does. `epoch`: the sender has acknowledged all epochs up to it (see EpochRequest).
-// The reply offers memory of the sender's that others have given back. The sender gives it up by a GiveUpRequest. If there are
-// new refusals, the sender gives back what it does not use.
+// Renews the sender's lease, as any request does. `epoch`: the sender has acknowledged all epochs
+// up to it (see EpochRequest). The reply offers memory of the sender's that others have given back.
+// The sender gives it up by a GiveUpRequest. If there are new refusals, the sender gives back what
+// it does not use.
 // Errors: Fenced when there is no lease.
 struct RenewRequest {
   Header header{Type::kRenew};
@@ -105,10 +107,11 @@ struct RenewReply {
   WaitingRange ranges[kMaxRanges] = {};
 };
 
-// Epochs tell when pointers of the past are gone. A memory server counts them. A compute server acknowledges an epoch once
-// no operation runs any more that began before it learned of the epoch, its caches hold nothing from before, and it has
-// given back all that it had removed before from the tree and does not keep. The first lease of a compute server begins in the
-// present epoch, a later one in the epoch that it has acknowledged.
+// Epochs tell when pointers of the past are gone. A memory server counts them. A compute server
+// acknowledges an epoch once no operation runs any more that began before it learned of the epoch,
+// its caches hold nothing from before, and it has given back all that it had removed before from
+// the tree and does not keep. The first lease of a compute server begins in the present epoch, a
+// later one in the epoch that it has acknowledged.
 // `start`: 1: starts the next epoch.
 struct EpochRequest {
   Header header{Type::kEpoch};
@@ -151,9 +154,10 @@ struct ClientQueryReply {
   uint32_t incarnation = 0;
 };
 
-// Compute servers agree on sweeps by this. A sweep gives back what compute servers have left behind that ended. A memory server counts
-// the leases that ended so: without a farewell. A farewell counts for nothing if the lease began before another
-// one ended so: nodes of the one may have been lost by the other.
+// Compute servers agree on sweeps by this. A sweep gives back what compute servers have left behind
+// that ended. A memory server counts the leases that ended so: without a farewell. A farewell
+// counts for nothing if the lease began before another one ended so: nodes of the one may have been
+// lost by the other.
 enum class SweepStep : uint8_t {
   kAsk = 0,
   kBegin = 1,  // the sender sweeps, unless another one does
@@ -179,8 +183,10 @@ struct SweepReply {
 // The contents of an extent; a client requests one kind at a time.
 enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
 
-// Requests at least `bytes` of memory. The server grants whole chunks, or what clients gave back. Of what waits for the sender,
-// it grants several extents at once, each of at least `bytes`. Errors: Exhausted when there is none. The memory belongs to the lease that the reply names, and to no later one (rule U4).
+// Requests at least `bytes` of memory. The server grants whole chunks, or what clients gave back.
+// Of what waits for the sender, it grants several extents at once, each of at least `bytes`.
+// Errors: Exhausted when there is none. The memory belongs to the lease that the reply names, and
+// to no later one (rule U4).
 struct AllocateRequest {
   Header header{Type::kAllocate};
   uint64_t bytes = 0;
@@ -224,12 +230,12 @@ struct Range {
   uint32_t incarnation = 0;  // and the lease
 };
 
-// Gives memory back. The compute server that removed the last reference to used memory gives that back, even if it is not
-// the owner. The owner gives back memory that was never used. Anybody gives back what is
-// orphaned. The server hands the memory out
-// again to its owner, and to others once the owner has given it back or up, or the owner's lease has ended.
-// The request names the sender's lease under which the memory became free. Under a later lease the memory may be another's.
-// So it may be if the answer is lost: the request is not repeated.
+// Gives memory back. The compute server that removed the last reference to used memory gives that
+// back, even if it is not the owner. The owner gives back memory that was never used. Anybody gives
+// back what is orphaned. The server hands the memory out again to its owner, and to others once the
+// owner has given it back or up, or the owner's lease has ended. The request names the sender's
+// lease under which the memory became free. Under a later lease the memory may be another's. So it
+// may be if the answer is lost: the request is not repeated.
 // Errors: Fenced if that lease has ended.
 struct ReleaseRequest {
   static constexpr uint32_t kMaxRanges = 9;
@@ -245,9 +251,10 @@ struct ReleaseReply {
   uint32_t reserved = 0;
 };
 
-// Gives up the waiting memory that a RenewReply has offered: others may get it. The last offer to a lease is open, and of that
-// the memory which has waited ever since. So a request that lands late gives up nothing that its sender has been granted again
-// meanwhile, even if that waits once more (rule G1), and to repeat it does no harm.
+// Gives up the waiting memory that a RenewReply has offered: others may get it. The last offer to a
+// lease is open, and of that the memory which has waited ever since. So a request that lands late
+// gives up nothing that its sender has been granted again meanwhile, even if that waits once more
+// (rule G1), and to repeat it does no harm.
 // Errors: Fenced if the lease has ended to which the offer was made.
 struct GiveUpRequest {
   Header header{Type::kGiveUp};

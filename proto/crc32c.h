@@ -1,4 +1,5 @@
-// CRC32C (Castagnoli), seeded: the checksum of value blocks and of the region header, and half of a Checksum.
+// CRC32C (Castagnoli), seeded: the checksum of value blocks and of the region header, and half of a
+// Checksum.
 //
 // Source: RFC 3720 appendix B.4 for the polynomial. The SSE4.2 and ARMv8 CRC instructions compute
 // it in hardware. `Crc32c(seed, bytes)` chains: Crc32c(Crc32c(s, a), b) == Crc32c(s, a+b).

@@ -1,8 +1,10 @@
-// Front coding: keys in rising order, each stored without the bytes that it shares with the one before.
+// Front coding: keys in rising order, each stored without the bytes that it shares with the one
+// before.
 //
-// A stored key is | shared 1 | length 1 | suffix |: the first `shared` bytes of the key before, and then the suffix. `shared` is
-// the longest common prefix, so keys have one encoding only. Behind each are 8 bytes of the caller: they make it safe to load
-// and store 8 bytes of a shorter suffix. Cost: no allocation, and no call for a key where 8 bytes suffice.
+// A stored key is | shared 1 | length 1 | suffix |: the first `shared` bytes of the key before, and
+// then the suffix. `shared` is the longest common prefix, so keys have one encoding only. Behind
+// each are 8 bytes of the caller: they make it safe to load and store 8 bytes of a shorter suffix.
+// Cost: no allocation, and no call for a key where 8 bytes suffice.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +25,8 @@ static_assert(kMaxKeyBytes <= 0xff && kMaxKeyBytes >= sizeof(uint64_t));
 
 namespace internal {
 
-// FirstBytes(key). Without a branch: a Key has room for 8 bytes, and is followed by zeros if it is shorter.
+// FirstBytes(key). Without a branch: a Key has room for 8 bytes, and is followed by zeros if it is
+// shorter.
 inline uint64_t FirstBytesIn(const Key& key) {
   uint64_t word;
   std::memcpy(&word, key.view().data(), sizeof word);
@@ -92,8 +95,8 @@ class KeyRebuilder {
     first.copy(bytes_.data(), first.size());
   }
 
-  // Returns the next key, valid until the call after. Requires: it has at most kMaxKeyBytes, and the one before has the bytes
-  // that it shares.
+  // Returns the next key, valid until the call after. Requires: it has at most kMaxKeyBytes, and
+  // the one before has the bytes that it shares.
   KeyView Next(const Suffix& suffix) {
     assert(suffix.key_bytes() <= kMaxKeyBytes);
     const uint64_t word = suffix.first_bytes();
@@ -124,7 +127,8 @@ struct KeyPlace {
   uint32_t more;    // further bytes of the key that the one at `at` shares
 };
 
-// Finds the place of `key` in [at, end). Compares only suffixes that follow what is shared with the key.
+// Finds the place of `key` in [at, end). Compares only suffixes that follow what is shared with the
+// key.
 // `first`: the key before the first stored one. Requires: first < key.
 inline KeyPlace FindPlace(KeyView key, KeyView first, const char* at, const char* end) {
   assert(first < key);

@@ -1,19 +1,22 @@
-// Groups: the units of a leaf that are read and written, and the view that accepts or rejects them. group_encoding.h writes
-// them.
+// Groups: the units of a leaf that are read and written, and the view that accepts or rejects them.
+// group_encoding.h writes them.
 //
 // A group's checksum proves that its bytes are those of one write to this group of this leaf in
 // this use of its memory (rule R1). Its high fence proves that a key belongs here. The node
 // version, equal in all units of a leaf, ties units together (rule R2). LAYOUT.md draws the bytes.
 //
-// A unit has its keys without the *prefix* of the leaf. Usually that is what both fences share, and so every key between
-// them; the high fence is then stored without it, too. A reader knows a key in the leaf's range, usually the low fence, and
-// takes the prefix from that. The checksum starts from the prefix: with another prefix in mind a reader rejects the unit.
+// A unit has its keys without the *prefix* of the leaf. Usually that is what both fences share, and
+// so every key between them; the high fence is then stored without it, too. A reader knows a key in
+// the leaf's range, usually the low fence, and takes the prefix from that. The checksum starts from
+// the prefix: with another prefix in mind a reader rejects the unit.
 //
-// The keys that a leaf has may share more than its range does: a leaf at the edge of the tree has keys of one kind and no
-// second fence, for example. It may then have a prefix of its own (Bounds::PrefixOf). A key without that is not in the leaf.
+// The keys that a leaf has may share more than its range does: a leaf at the edge of the tree has
+// keys of one kind and no second fence, for example. It may then have a prefix of its own
+// (Bounds::PrefixOf). A key without that is not in the leaf.
 //
 // Bytes from remote memory become values only through `GroupView::Parse`; nullopt means "reread".
-// Accepted bytes need no further check. A view points into the bytes, and into the key, that it was parsed with.
+// Accepted bytes need no further check. A view points into the bytes, and into the key, that it was
+// parsed with.
 #pragma once
 
 #include <cstddef>
@@ -76,10 +79,11 @@ class GroupView {
   // Reached only by 1-byte keys with empty values in the largest units.
   static constexpr uint32_t kMaxEntries = 128;
 
-  // Accepts `unit` (unit_bytes of any content) as unit `number` of the leaf at `leaf`, or rejects it: reread. `within` is
-  // the leaf's low fence, or another key in its range; it lives as long as the view. If it is above the range, as a reader
-  // with a stale path may have it, the unit is rejected or does not cover it. A unit with a prefix of its own is rejected with
-  // a key that lacks it: then the low fence decides.
+  // Accepts `unit` (unit_bytes of any content) as unit `number` of the leaf at `leaf`, or rejects
+  // it: reread. `within` is the leaf's low fence, or another key in its range; it lives as long as
+  // the view. If it is above the range, as a reader with a stale path may have it, the unit is
+  // rejected or does not cover it. A unit with a prefix of its own is rejected with a key that
+  // lacks it: then the low fence decides.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
                                         uint32_t number, KeyView within) {
     // In place: to copy a view just made stalls on store forwarding.
@@ -109,7 +113,8 @@ class GroupView {
   uint32_t count() const { return header_.count; }
   // Whether entries of this home group are in the overflow group.
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
-  // Whether the leaf is frozen: nobody changes it any more, and its left neighbour takes its entries over.
+  // Whether the leaf is frozen: nobody changes it any more, and its left neighbour takes its
+  // entries over.
   bool frozen() const { return (header_.flags & kFrozen) != 0; }
   // What every key in the leaf starts with. The keys of the view's entries lack it.
   KeyView prefix() const { return prefix_; }
@@ -127,7 +132,8 @@ class GroupView {
   bool may_have_long() const {
     return header_.value_code == internal::kVariable || header_.value_code == internal::kLongCode;
   }
-  // Whether both state the same range. Units of one leaf do, unless a client that wrote them was wrong.
+  // Whether both state the same range. Units of one leaf do, unless a client that wrote them was
+  // wrong.
   bool HasBoundsOf(const GroupView& other) const {
     return infinite() == other.infinite() && prefix_.size() == other.prefix_.size() &&
            prefix_of() == other.prefix_of() && shared() == other.shared() &&
@@ -166,8 +172,8 @@ class GroupView {
             {from, key_bytes}, {from + key_bytes, stride - key_bytes}, internal::KindOf(code)};
       };
       if (key_bytes <= sizeof(uint64_t) && stride != 0) {
-        // 8 bytes that begin with an entry hold the key: without a call for each. Of a shorter entry, 8 bytes that end with it: the
-        // header is before the first.
+        // 8 bytes that begin with an entry hold the key: without a call for each. Of a shorter
+        // entry, 8 bytes that end with it: the header is before the first.
         static_assert(kGroupHeaderBytes >= sizeof(uint64_t));
         const uint32_t before = stride < sizeof(uint64_t) ? sizeof(uint64_t) - stride : 0;
         const uint64_t wanted = FirstBytesBehind(key, prefix_.size());
@@ -182,8 +188,8 @@ class GroupView {
     }
     return FindAmongMixed(suffix);
   }
-  // The entry of `key`, if the leaf has that as a long key: the first one with its hash and first bytes of which
-  // is_it(entry) says that it is.
+  // The entry of `key`, if the leaf has that as a long key: the first one with its hash and first
+  // bytes of which is_it(entry) says that it is.
   template <typename IsIt>
   std::optional<Entry> FindLong(KeyView key, uint64_t key_hash, IsIt&& is_it) const {
     std::optional<Entry> found;
@@ -240,7 +246,8 @@ class GroupView {
     return Array{data_ + entries_at_, header_.key_bytes, internal::StoredBytes(code),
                  internal::KindOf(code)};
   }
-  // Calls visit(entry) for each entry, in stored order. Its key lacks the prefix, and a long one what follows its first bytes.
+  // Calls visit(entry) for each entry, in stored order. Its key lacks the prefix, and a long one
+  // what follows its first bytes.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
     uint32_t at = entries_at_;

@@ -19,8 +19,8 @@ namespace gossamer {
 // Computes the encoded size of a group from its entries, added one by one.
 class GroupSizer {
  public:
-  // Of a group that stores `fence_bytes` of its bounds (Bounds::stored_bytes), and whose entries are added with `prefix_bytes` that it
-  // does not store.
+  // Of a group that stores `fence_bytes` of its bounds (Bounds::stored_bytes), and whose entries
+  // are added with `prefix_bytes` that it does not store.
   GroupSizer(uint32_t fence_bytes, uint32_t prefix_bytes)
       : fixed_(kGroupHeaderBytes + fence_bytes), prefix_(prefix_bytes) {}
   explicit GroupSizer(const Bounds& bounds)
@@ -32,7 +32,8 @@ class GroupSizer {
     payload_ *= count;
     count_ = count;
   }
-  // Of the same entries without the first `prefix_bytes` of their keys. What is stored of long keys does not change.
+  // Of the same entries without the first `prefix_bytes` of their keys. What is stored of long keys
+  // does not change.
   GroupSizer WithoutPrefix(uint32_t prefix_bytes) const {
     GroupSizer sizer = *this;
     sizer.payload_ -= (count_ - long_count_) * prefix_bytes;
@@ -79,11 +80,12 @@ class GroupSizer {
 };
 
 // Writes a unit of out.size() bytes entry by entry, padded with zeros.
-// Requires: `sizer` counts just the entries that will be added, and their bytes fit into `out` with the fence; entries
-// do not point into `out`.
+// Requires: `sizer` counts just the entries that will be added, and their bytes fit into `out` with
+// the fence; entries do not point into `out`.
 class GroupEncoder {
  public:
-  // The keys of the entries begin with `stripped` bytes that are not stored: the prefix, or none if they lack it already.
+  // The keys of the entries begin with `stripped` bytes that are not stored: the prefix, or none if
+  // they lack it already.
   GroupEncoder(std::span<std::byte> out, const Bounds& bounds, size_t stripped,
                const GroupSizer& sizer)
       : out_(out),
@@ -207,8 +209,8 @@ inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t 
   SealUnit(unit, leaf, number, within);
 }
 
-// Appends an entry to `unit`, parsed as `view`, if all entries have the same lengths and there is room. The result
-// equals EncodeGroup's, but is cheaper. Otherwise writes nothing.
+// Appends an entry to `unit`, parsed as `view`, if all entries have the same lengths and there is
+// room. The result equals EncodeGroup's, but is cheaper. Otherwise writes nothing.
 // Requires: the key has the prefix.
 inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                               const GroupView& view, const Entry& entry) {
@@ -230,7 +232,8 @@ inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_
   return Appended::kDone;
 }
 
-// Notes in `unit`, parsed as `view`, that entries of it are in the overflow group. That takes no room.
+// Notes in `unit`, parsed as `view`, that entries of it are in the overflow group. That takes no
+// room.
 inline void MarkOverflowed(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                            const GroupView& view) {
   GroupHeader header = view.header_;
@@ -239,7 +242,8 @@ inline void MarkOverflowed(std::span<std::byte> unit, RemotePtr leaf, uint32_t n
   SealUnit(unit, leaf, number, view.prefix());
 }
 
-// Makes of a valid `unit` that of the leaf's next version, which is frozen or not. `within`: as for GroupView::Parse.
+// Makes of a valid `unit` that of the leaf's next version, which is frozen or not. `within`: as for
+// GroupView::Parse.
 inline void SetFrozen(std::span<std::byte> unit, RemotePtr leaf, uint32_t number, KeyView within,
                       bool is_frozen) {
   GroupHeader header;

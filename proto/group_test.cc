@@ -271,7 +271,8 @@ TEST(Group, EdgesOfKeysAndValues) {
   EXPECT_FALSE(view->Find("\0\0\0"s).has_value());
 }
 
-// Entries of one length each, in a unit that is full: short ones are compared by 8 bytes, of which some are not theirs.
+// Entries of one length each, in a unit that is full: short ones are compared by 8 bytes, of which
+// some are not theirs.
 TEST(Group, FindsKeysOfAnyLengthInFullArrays) {
   for (size_t key_bytes = 1; key_bytes <= 20; ++key_bytes) {
     for (size_t value_bytes = 0; value_bytes <= 9; ++value_bytes) {
@@ -500,7 +501,8 @@ TEST_F(GroupTest, HostileHeadersAreRejectedOrInBounds) {
   const UnitImage unit{.range = {.low = "a low fence of thirty-two bytes!"}};
   int accepted = 0;
   for (int i = 0; i < 200000; ++i) {
-    // On the heap at its exact size, so that the address sanitizer detects every out-of-bounds access.
+    // On the heap at its exact size, so that the address sanitizer detects every out-of-bounds
+    // access.
     Bytes image(random.OneIn(2) ? 164 : 108);
     const std::string noise = random.String(static_cast<uint32_t>(image.size()));
     std::memcpy(image.data(), noise.data(), noise.size());

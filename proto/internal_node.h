@@ -1,7 +1,8 @@
 // Internal nodes: sorted separators and child pointers, read whole and written whole.
 //
-// One checksum covers the node. Child i covers [separator i, separator i+1); separator 0 is the low fence, stored once.
-// Separators are front-coded: each is stored without the bytes that it shares with the one before. LAYOUT.md draws the bytes.
+// One checksum covers the node. Child i covers [separator i, separator i+1); separator 0 is the low
+// fence, stored once. Separators are front-coded: each is stored without the bytes that it shares
+// with the one before. LAYOUT.md draws the bytes.
 #pragma once
 
 #include <algorithm>
@@ -60,8 +61,8 @@ struct InternalNode {
 
   NodeVersion version{0};
   uint8_t level = 1;
-  // Nobody changes it any more, and its left neighbour takes its children over; or, if it was the root, its only child takes
-  // its place.
+  // Nobody changes it any more, and its left neighbour takes its children over; or, if it was the
+  // root, its only child takes its place.
   bool frozen = false;
   HighFence high;
   RemotePtr sibling;
@@ -184,7 +185,8 @@ class InternalView {
     if (is_infinite()) return {};
     return HighFence::At(low().substr(0, header_.high_shared), {low().end(), header_.high_bytes});
   }
-  // Calls visit(separator, pointer) for each child, in order. The separator is valid only during the call.
+  // Calls visit(separator, pointer) for each child, in order. The separator is valid only during
+  // the call.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
     KeyRebuilder separators(low());
@@ -281,7 +283,8 @@ class InternalView {
     if (place.at == end()) {
       internal::AppendChild(to, child, place.shared);
     } else {
-      // The next child shares more with it than with the one before, and keeps the rest of its suffix.
+      // The next child shares more with it than with the one before, and keeps the rest of its
+      // suffix.
       const Suffix old = Suffix::At(place.at);
       std::byte* const rest = to + kLengthsBytes + place.more;
       std::memmove(rest + bytes, rest, static_cast<size_t>(image.data() + end_ - rest));
@@ -304,9 +307,9 @@ inline std::optional<InternalNode> DecodeInternal(std::span<const std::byte> byt
   return view ? std::optional(view->Decode()) : std::nullopt;
 }
 
-// Adds `children` to `image`, parsed as `view`, and makes it the content of `version`. Cheaper than to decode and encode
-// it; the bytes are the same. Returns false, and writes nothing, if they do not fit. Several may just fit and be refused:
-// EncodeInternal may find room.
+// Adds `children` to `image`, parsed as `view`, and makes it the content of `version`. Cheaper than
+// to decode and encode it; the bytes are the same. Returns false, and writes nothing, if they do
+// not fit. Several may just fit and be refused: EncodeInternal may find room.
 // Requires: the separators ascend, lie within the node's range, and no child starts there.
 inline bool AddInPlace(std::span<std::byte> image, RemotePtr self, NodeVersion version,
                        std::span<const InternalNode::Child> children, InternalView& view) {

@@ -365,7 +365,8 @@ TEST(InternalNode, RejectsLeafLevelsAndNoChildrenUnderAValidChecksum) {
   EXPECT_TRUE(DecodeInternal(image, kSelf).has_value());
 }
 
-// A node that cannot take another child is cut at the child that holds the middle byte: both halves fit.
+// A node that cannot take another child is cut at the child that holds the middle byte: both halves
+// fit.
 TEST_F(InternalNodeTest, ASplitAlwaysLeavesRoom) {
   for (int i = 0; i < Rounds(3000); ++i) {
     const size_t node_bytes = size_t{kMinNodeBytes} << random.Below(5);

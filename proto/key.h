@@ -1,7 +1,8 @@
 // Keys, fences and separators: byte strings in memcmp order.
 //
-// A key is any byte string of at most 250 B; 64-bit integers sort correctly as big-endian. The empty string is
-// the least key, and so the low fence of the leftmost node. The high fence of the rightmost node is infinite.
+// A key is any byte string of at most 250 B; 64-bit integers sort correctly as big-endian. The
+// empty string is the least key, and so the low fence of the leftmost node. The high fence of the
+// rightmost node is infinite.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,8 @@ namespace gossamer {
 // std::string_view compares unsigned bytes, a prefix before its extensions: memcmp order.
 using KeyView = std::string_view;
 
-// The first 8 bytes as they are in memory, padded with zeros. Without a call: separators are short, and many.
+// The first 8 bytes as they are in memory, padded with zeros. Without a call: separators are short,
+// and many.
 inline uint64_t FirstBytes(KeyView key) {
   const char* const bytes = key.data();
   const size_t size = key.size();
@@ -48,7 +50,8 @@ constexpr uint64_t FirstBytesMask(size_t count) {
   return count >= sizeof(uint64_t) ? ~uint64_t{0} : (uint64_t{1} << (8 * count)) - 1;
 }
 
-// FirstBytes of the first `count` bytes of `key`, or of all if there are fewer. Without a branch for keys of 8 bytes and more.
+// FirstBytes of the first `count` bytes of `key`, or of all if there are fewer. Without a branch
+// for keys of 8 bytes and more.
 inline uint64_t FirstBytesOf(KeyView key, size_t count) {
   constexpr size_t kWord = sizeof(uint64_t);
   if (key.size() < kWord) return FirstBytes(key.substr(0, count));
@@ -194,7 +197,8 @@ inline size_t CommonBytes(KeyView a, KeyView b) {
   return common;
 }
 
-// How many bytes the keys of all `items` begin with in common: what follows tells them apart. key_of(item) is a KeyView.
+// How many bytes the keys of all `items` begin with in common: what follows tells them apart.
+// key_of(item) is a KeyView.
 // Requires: at least one.
 template <typename Items, typename KeyOf>
 size_t CommonBytesOfAll(const Items& items, KeyOf key_of) {
@@ -208,7 +212,8 @@ size_t CommonBytesOfAll(const Items& items, KeyOf key_of) {
   return common;
 }
 
-// Whether a node from `low` to `high` may be: its high fence has few bytes behind what both share (LAYOUT.md).
+// Whether a node from `low` to `high` may be: its high fence has few bytes behind what both share
+// (LAYOUT.md).
 inline bool IsShortFence(KeyView low, KeyView high) {
   return high.size() <= kMaxFenceBytes || high.size() - CommonBytes(low, high) <= kMaxFenceBytes;
 }
@@ -219,8 +224,8 @@ inline KeyView Separator(KeyView left, KeyView right) {
   return right.substr(0, CommonBytes(left, right) + 1);
 }
 
-// Returns a separator s with low < s <= first that has more in common with `first` than `low` has: the longest one that may be a
-// high fence of a node from `low` on. Requires: low < first.
+// Returns a separator s with low < s <= first that has more in common with `first` than `low` has:
+// the longest one that may be a high fence of a node from `low` on. Requires: low < first.
 inline KeyView SeparatorBelow(KeyView low, KeyView first) {
   assert(low < first);
   return first.substr(0, CommonBytes(low, first) + kMaxFenceBytes);
@@ -247,13 +252,15 @@ struct PrefixedKey {
   friend bool operator<(const PrefixedKey& a, const PrefixedKey& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
     constexpr size_t kWord = sizeof(uint64_t);
-    // Of equal prefixes of short keys, the padding tells nothing: a prefix comes before its extensions.
+    // Of equal prefixes of short keys, the padding tells nothing: a prefix comes before its
+    // extensions.
     if (a.key.size() <= kWord && b.key.size() <= kWord) return a.key.size() < b.key.size();
     return a.key < b.key;
   }
 };
 
-// Whether a and b are equal, mostly without a call: keys that are alike at first differ in their last bytes.
+// Whether a and b are equal, mostly without a call: keys that are alike at first differ in their
+// last bytes.
 inline bool AreEqual(KeyView a, KeyView b) {
   constexpr size_t kWord = sizeof(uint64_t);
   if (a.size() != b.size()) return false;
@@ -293,8 +300,8 @@ constexpr uint64_t HashSeed(size_t key_bytes) { return 0x9e3779b97f4a7c15u ^ key
 
 }  // namespace internal
 
-// A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is mixed in by a bijection, so keys
-// of 8 bytes never collide.
+// A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is mixed in
+// by a bijection, so keys of 8 bytes never collide.
 inline uint64_t KeyHash(KeyView key) {
   uint64_t hash = internal::HashSeed(key.size());
   const char* at = key.data();

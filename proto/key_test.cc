@@ -97,7 +97,8 @@ TEST_F(KeyTest, ComparisonsWithoutACallAreThoseOfBytes) {
   }
 }
 
-// Whether a string s of `size` bytes exists with left < s <= right. The greatest candidate is a prefix of right.
+// Whether a string s of `size` bytes exists with left < s <= right. The greatest candidate is a
+// prefix of right.
 bool SeparatorOfSizeExists(KeyView left, KeyView right, size_t size) {
   return left < right.substr(0, size);
 }

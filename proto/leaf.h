@@ -1,7 +1,9 @@
-// Leaves: groups of entries, an overflow group and a trailer, tied together by rule R2. LAYOUT.md draws the bytes.
+// Leaves: groups of entries, an overflow group and a trailer, tied together by rule R2. LAYOUT.md
+// draws the bytes.
 //
-// Bytes from remote memory become values only through `GroupView::Parse`, `TrailerView::Parse` and `LeafView::Parse`;
-// nullopt means "reread". Accepted bytes need no further check. Views point into the bytes that they were parsed from.
+// Bytes from remote memory become values only through `GroupView::Parse`, `TrailerView::Parse` and
+// `LeafView::Parse`; nullopt means "reread". Accepted bytes need no further check. Views point into
+// the bytes that they were parsed from.
 #pragma once
 
 #include <array>
@@ -26,8 +28,9 @@
 
 namespace gossamer {
 
-// The low fence as the trailer holds it: up to 18 B literally, longer ones as the first 14 bytes and the CRC32C of the
-// whole. Readers know the fence from the path or the left neighbour, and only compare it (rule W4, scans, `check`).
+// The low fence as the trailer holds it: up to 18 B literally, longer ones as the first 14 bytes
+// and the CRC32C of the whole. Readers know the fence from the path or the left neighbour, and only
+// compare it (rule W4, scans, `check`).
 struct LowFenceMark {
   static constexpr uint32_t kBytes = 18;
 
@@ -140,9 +143,10 @@ class LeafView {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) total += units_[unit].count();
     return total;
   }
-  // Appends all entries, unit by unit, those of the overflow group last. An entry may appear twice if it was
-  // deleted in one unit and inserted in another during the read: the caller must drop the second (rule R6).
-  // The keys are whole, in `arena` where they are not in the leaf; but of long keys they are the first bytes.
+  // Appends all entries, unit by unit, those of the overflow group last. An entry may appear twice
+  // if it was deleted in one unit and inserted in another during the read: the caller must drop the
+  // second (rule R6). The keys are whole, in `arena` where they are not in the leaf; but of long
+  // keys they are the first bytes.
   void AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) {
       units_[unit].ForEach([&](Entry entry) {

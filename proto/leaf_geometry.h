@@ -4,8 +4,8 @@
 //   | group 0 | group 1 | ... | group g-1 | overflow | trailer |
 //   +---------+---------+-----+---------+----------+---------+
 //
-// Units (groups and overflow group) are all of one size, near 164 B: what 10 entries of 14 B with a 6-byte fence need.
-// 1024 B hold 5 groups, one overflow group and a 40-byte trailer.
+// Units (groups and overflow group) are all of one size, near 164 B: what 10 entries of 14 B with a
+// 6-byte fence need. 1024 B hold 5 groups, one overflow group and a 40-byte trailer.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ inline constexpr uint32_t kMaxUnits = 24;  // of a leaf of kMaxNodeBytes
 inline constexpr uint32_t kBlockRefBytes = 16;
 inline constexpr uint32_t kLongEntryBytes = 40;  // of a long key: its first bytes and a LongRef
 
-// The most that a high fence has behind the bytes that it shares with the low fence of its node. Splits see to that: every
-// unit of a leaf stores it.
+// The most that a high fence has behind the bytes that it shares with the low fence of its node.
+// Splits see to that: every unit of a leaf stores it.
 inline constexpr uint32_t kMaxFenceBytes = 32;
 
 class LeafGeometry {
@@ -50,8 +50,9 @@ class LeafGeometry {
   constexpr uint32_t node_bytes() const { return node_bytes_; }
   constexpr uint32_t unit_bytes() const { return unit_bytes_; }
   constexpr uint32_t units() const { return units_; }  // groups and the overflow group
-  // The most that a unit stores of a key behind the prefix: what fits beside the longest fence and the longest inline value.
-  // A key of which more is behind the prefix is a *long key*, and goes to a block.
+  // The most that a unit stores of a key behind the prefix: what fits beside the longest fence and
+  // the longest inline value. A key of which more is behind the prefix is a *long key*, and goes to
+  // a block.
   constexpr uint32_t max_suffix_bytes() const { return max_suffix_bytes_; }
   constexpr uint32_t groups() const { return units_ - 1; }
   constexpr uint32_t overflow_unit() const { return units_ - 1; }
@@ -75,9 +76,10 @@ static_assert(LeafGeometry(1024).overflow_unit() * 164 + 164 ==
 static_assert(LeafGeometry(kMinNodeBytes).units() == 2 && LeafGeometry(512).units() == 3);
 static_assert(LeafGeometry(kMaxNodeBytes).units() <= kMaxUnits);
 
-// Accepts parameters with which every unit can hold one entry of the greatest size beside the longest fence: of a key of the
-// greatest length, or of a long key. Then a leaf, with its overflow group, holds any two keys, and a split always leaves room.
-// An internal node of 256 B has no room for two children with long separators (LAYOUT.md).
+// Accepts parameters with which every unit can hold one entry of the greatest size beside the
+// longest fence: of a key of the greatest length, or of a long key. Then a leaf, with its overflow
+// group, holds any two keys, and a split always leaves room. An internal node of 256 B has no room
+// for two children with long separators (LAYOUT.md).
 constexpr bool IsStorable(const StoreParameters& p) {
   if (p.node_bytes < kMinNodeBytes || p.node_bytes > kMaxNodeBytes ||
       (p.node_bytes & (p.node_bytes - 1)) != 0 || p.max_key_bytes == 0 ||

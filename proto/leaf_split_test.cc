@@ -100,8 +100,8 @@ void CompleteLongKeys(std::vector<Entry>& stored, const std::set<std::string>& k
   }
 }
 
-// Splits as the tree does: at the key nearest the median for which both halves fit and the fence between them is short; if
-// there is none, in front of all keys.
+// Splits as the tree does: at the key nearest the median for which both halves fit and the fence
+// between them is short; if there is none, in front of all keys.
 std::optional<Halves> Split(const LeafImage& leaf, const Bytes& image,
                             const std::set<std::string>& known) {
   std::vector<Entry> stored;
@@ -126,7 +126,8 @@ std::optional<Halves> Split(const LeafImage& leaf, const Bytes& image,
   return CutAt(leaf, stored, std::string(SeparatorBelow(leaf.range.low, keys.front())));
 }
 
-// Inserts an entry into a full leaf by splitting until it fits. Returns the number of splits, or -1.
+// Inserts an entry into a full leaf by splitting until it fits. Returns the number of splits, or
+// -1.
 int SplitUntilItFits(LeafImage leaf, Bytes image, const Content& content, const std::string& key,
                      const test::Stored& value) {
   std::set<std::string> known;

@@ -245,7 +245,8 @@ TEST_F(LeafTest, RejectsAnotherPlace) {
   }
 }
 
-// Each unit of a mixture is the old one, the new one or rejected. A leaf is accepted only if all units agree (rule R2).
+// Each unit of a mixture is the old one, the new one or rejected. A leaf is accepted only if all
+// units agree (rule R2).
 TEST_F(LeafTest, MixturesAcrossASplitAreOneOfTheTwo) {
   for (int i = 0; i < 5; ++i) {
     LeafImage leaf = RandomLeaf(512);

@@ -30,7 +30,8 @@ inline Stored StoredLong(uint64_t pointer, uint32_t length, uint32_t checksum, K
   return {std::string(reinterpret_cast<const char*>(&ref), sizeof ref), Entry::Kind::kLong};
 }
 
-// The longest that a leaf stores whole: a key, if there is no prefix, and a fence behind the prefix.
+// The longest that a leaf stores whole: a key, if there is no prefix, and a fence behind the
+// prefix.
 inline uint32_t LongestKey(const StoreParameters& p) { return LeafGeometry(p).max_suffix_bytes(); }
 inline uint32_t LongestFence(const StoreParameters& p) {
   return std::min<uint32_t>(p.max_key_bytes, kMaxFenceBytes);
@@ -72,7 +73,8 @@ struct Range {
   }
 };
 
-// Often with a common prefix. At least a quarter of the strings that start with the low fence are in the range.
+// Often with a common prefix. At least a quarter of the strings that start with the low fence are
+// in the range.
 inline Range RandomRange(Random& random) {
   Range range;
   if (random.OneIn(2)) range.low = random.String(random.Below(kMaxFenceBytes));

@@ -67,10 +67,11 @@ class LockWord {
   uint64_t word_ = 0;
 };
 
-// The byte offset of the slot that guards `node` in the lock table. Requires: `lock_table_bytes` is a
-// power of two, from 8 B to 32 GiB. Part of the format: clients that disagree would not exclude each
-// other. Nodes lie at regular distances, so the hash multiplies twice: one multiplication put a chunk's
-// nodes into a tenth of a large table. The highest, best mixed bits of the product choose the slot.
+// The byte offset of the slot that guards `node` in the lock table. Requires: `lock_table_bytes` is
+// a power of two, from 8 B to 32 GiB. Part of the format: clients that disagree would not exclude
+// each other. Nodes lie at regular distances, so the hash multiplies twice: one multiplication put
+// a chunk's nodes into a tenth of a large table. The highest, best mixed bits of the product choose
+// the slot.
 constexpr uint64_t LockSlotOffset(RemotePtr node, uint64_t lock_table_bytes) {
   assert(std::has_single_bit(lock_table_bytes) && lock_table_bytes >= 8 &&
          lock_table_bytes <= uint64_t{32} << 30);

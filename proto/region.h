@@ -50,7 +50,8 @@ inline constexpr uint64_t kRootWordOffset = 2048;
 // A memory server tests its device here before clients find it (kLitmusBytes of
 // common/fabric/litmus.h). Nothing else is stored or read here.
 inline constexpr uint64_t kLitmusOffset = 3072;
-// Server 0 keeps the first root leaf here, one node in its own page. Other servers do not use the page.
+// Server 0 keeps the first root leaf here, one node in its own page. Other servers do not use the
+// page.
 inline constexpr uint64_t kFirstLeafOffset = 4096;
 // Extents are handed out from here on.
 inline constexpr uint64_t kHeapOffset = 8192;
@@ -85,8 +86,9 @@ constexpr bool IsUsable(const RegionHeader& header) {
          header.chunk_bytes >= header.parameters.node_bytes;
 }
 
-// Parses the header from the first bytes of a region and ignores those behind it. Checks magic word and
-// format version first, because all formats have them at the same offsets: this gives the clearest answer.
+// Parses the header from the first bytes of a region and ignores those behind it. Checks magic word
+// and format version first, because all formats have them at the same offsets: this gives the
+// clearest answer.
 inline RegionReading ParseRegionHeader(std::span<const std::byte> bytes) {
   RegionReading reading;
   if (bytes.size() < sizeof(RegionHeader)) return reading;

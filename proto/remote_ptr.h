@@ -5,9 +5,11 @@
 //   | server id 16  | offset / 256, 40 bits                  | generation |
 //   +---------------+----------------------------------------+------------+
 //
-// A pointer to a node has 8 bits of generation, because nodes are aligned to 256 B; a pointer to a value block has 6,
-// because blocks are aligned to 64 B. The generation changes each time the memory is used again and is part of every
-// checksum: a stale pointer never validates. The all-zero word is null: offset 0 holds the region header, never a node.
+// A pointer to a node has 8 bits of generation, because nodes are aligned to 256 B; a pointer to a
+// value block has 6, because blocks are aligned to 64 B. The generation changes each time the
+// memory is used again and is part of every
+// checksum: a stale pointer never validates. The all-zero word is null: offset 0 holds the region
+// header, never a node.
 #pragma once
 
 #include <compare>

@@ -15,10 +15,11 @@
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A
 // store never reuses a server id, because remote pointers contain it: `next_server` only grows.
 //
-// When a memory server restores a record that the bootstrap lost, it adds a line "restored=" with 16
-// random hex digits after next_server. The line stays until the next server joins. Until then, members
-// that the restoring server did not know may be missing until they have added themselves. A memory
-// server that intends to create a store in place of a lost one first draws new digits for that line.
+// When a memory server restores a record that the bootstrap lost, it adds a line "restored=" with
+// 16 random hex digits after next_server. The line stays until the next server joins. Until then,
+// members that the restoring server did not know may be missing until they have added themselves. A
+// memory server that intends to create a store in place of a lost one first draws new digits for
+// that line.
 //
 // A record without servers is not a store: it is the note of a memory server that intends to create
 // one and waits for a lost record to come back.

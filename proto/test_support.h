@@ -95,8 +95,9 @@ void ForEachBitFlip(Bytes image, Check&& check) {
   }
 }
 
-// Calls check(mixture) for what a READ may see while `after` overwrites `before`: cuts at every byte,
-// from either end; then `subsets` mixtures of single bytes, of runs, and of 8- and 64-byte pieces.
+// Calls check(mixture) for what a READ may see while `after` overwrites `before`: cuts at every
+// byte, from either end; then `subsets` mixtures of single bytes, of runs, and of 8- and 64-byte
+// pieces.
 template <typename Check>
 void ForEachMixture(const Bytes& before, const Bytes& after, Random& random, int subsets,
                     Check&& check) {

@@ -1,8 +1,10 @@
-// How many mixtures of two images of a unit a checksum accepts: the 8 bytes that units have, and a plain CRC32C of 4.
+// How many mixtures of two images of a unit a checksum accepts: the 8 bytes that units have, and a
+// plain CRC32C of 4.
 //
-// A READ beside a WRITE may return each byte of the old or of the new image (CONTRACT.md, A6), those of the checksum too. Both
-// checksums are linear: a mixture is accepted if the changes that its new bytes make cancel out. So one XOR tells of each
-// mixture whether it is accepted, if they are visited in the order of a Gray code.
+// A READ beside a WRITE may return each byte of the old or of the new image (CONTRACT.md, A6),
+// those of the checksum too. Both checksums are linear: a mixture is accepted if the changes that
+// its new bytes make cancel out. So one XOR tells of each mixture whether it is accepted, if they
+// are visited in the order of a Gray code.
 //
 //   GOSSAMER_TEST_MIXTURES=20000000000 build/test/proto_test --gtest_filter='TornMixtures*'   # the table of LAYOUT.md; 5 min
 #include <bit>

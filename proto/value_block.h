@@ -4,8 +4,8 @@
 // covers length and value. The leaf entry holds pointer, length and the same CRC, so a reader
 // accepts only the very block that the entry refers to, whole.
 //
-// The block of a long key has the key in front of the value. The key has a checksum of its own, so that it can be read without
-// the value.
+// The block of a long key has the key in front of the value. The key has a checksum of its own, so
+// that it can be read without the value.
 #pragma once
 
 #include <bit>
@@ -40,7 +40,8 @@ struct BlockRef {
 };
 static_assert(sizeof(BlockRef) == 16 && std::is_trivially_copyable_v<BlockRef>);
 
-// What is in front of the value in the block of a long key: a checksum of the rest of this, and the key.
+// What is in front of the value in the block of a long key: a checksum of the rest of this, and the
+// key.
 struct LongKeyHeader {
   uint32_t checksum;
   uint8_t key_bytes;
@@ -61,7 +62,8 @@ constexpr uint32_t BlockReadBytes(uint32_t length) {
   return static_cast<uint32_t>(sizeof(BlockHeader)) + length;
 }
 
-// The size class of a block for a content of `length`: multiples of 64, four steps between powers of two.
+// The size class of a block for a content of `length`: multiples of 64, four steps between powers
+// of two.
 constexpr uint32_t BlockBytes(uint32_t length) {
   const uint32_t needed = BlockReadBytes(length);
   if (needed <= 4 * kBlockAlignment) {
@@ -97,8 +99,8 @@ inline uint32_t LongKeyChecksum(uint64_t pointer, std::span<const std::byte> con
   return Crc32c(BlockSeed(pointer),
                 content.subspan(kCovered, kLongKeyHeaderBytes - kCovered + key_bytes));
 }
-// Writes the block for a long key and its value to `out` (BlockReadBytes(LongContentBytes) bytes). Returns what the entry
-// stores.
+// Writes the block for a long key and its value to `out` (BlockReadBytes(LongContentBytes) bytes).
+// Returns what the entry stores.
 inline LongRef EncodeLongBlock(BlockPtr pointer, KeyView key, std::string_view value,
                                std::byte* out) {
   std::byte* const content = out + sizeof(BlockHeader);
@@ -116,8 +118,8 @@ inline LongRef EncodeLongBlock(BlockPtr pointer, KeyView key, std::string_view v
 constexpr uint32_t LongKeyReadBytes(const BlockRef& ref) {
   return BlockReadBytes(std::min(ref.length, kLongKeyHeaderBytes + kMaxKeyBytes));
 }
-// Returns the key in `bytes`, the first LongKeyReadBytes of a block, or nullopt if they are not those of the block that `ref`
-// refers to.
+// Returns the key in `bytes`, the first LongKeyReadBytes of a block, or nullopt if they are not
+// those of the block that `ref` refers to.
 inline std::optional<KeyView> DecodeLongKey(const BlockRef& ref, std::span<const std::byte> bytes) {
   BlockHeader header;
   LongKeyHeader key;
@@ -148,8 +150,9 @@ inline std::optional<LongContent> SplitLongContent(std::string_view content) {
   return LongContent{content.substr(0, key_bytes), content.substr(key_bytes)};
 }
 
-// Returns the content in `bytes` (BlockReadBytes(ref.length) of them), or nullopt if they are not the
-// block that `ref` refers to: torn, or memory used again. The caller then reads the entry again.
+// Returns the content in `bytes` (BlockReadBytes(ref.length) of them), or nullopt if they are not
+// the block that `ref` refers to: torn, or memory used again. The caller then reads the entry
+// again.
 inline std::optional<std::string_view> DecodeBlock(const BlockRef& ref,
                                                    std::span<const std::byte> bytes) {
   BlockHeader header;

@@ -7,7 +7,8 @@
 //   /          a page that draws /state
 //
 // Invariant: the callbacks are called by one thread, that of the endpoint, one at a time. They must
-// return soon, and must not wait for a thread of the data path: they copy what such threads have published.
+// return soon, and must not wait for a thread of the data path: they copy what such threads have
+// published.
 // Thread-safety: none; the endpoint's thread.
 #pragma once
 
@@ -43,8 +44,8 @@ struct AdminReply {
   std::string_view allow;  // for status 405; otherwise empty
 };
 
-// `method`: in capitals. `host`: whom the request is for, as in its header. `target`: a path; a query behind it is ignored. For
-// HEAD, the body is that of GET: the caller does not send it.
+// `method`: in capitals. `host`: whom the request is for, as in its header. `target`: a path; a
+// query behind it is ignored. For HEAD, the body is that of GET: the caller does not send it.
 AdminReply Answer(const AdminContent& content, std::string_view method, std::string_view host,
                   std::string_view target);
 

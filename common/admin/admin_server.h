@@ -1,4 +1,5 @@
-// AdminServer: the admin HTTP endpoint of a server program: metrics, health, readiness, state, a live page.
+// AdminServer: the admin HTTP endpoint of a server program: metrics, health, readiness, state, a
+// live page.
 //
 //   AdminContent content;
 //   content.metrics.push_back(std::make_shared<MyMetrics>());
@@ -14,8 +15,8 @@
 //   - It answers GET and HEAD without a body, and changes nothing. There is no authentication: other machines reach it only if
 //     the caller says so. A request for a name that a web page may have is answered 403 (host_names.h).
 //
-// The destructor waits for the callback that runs, if any, closes all connections and joins the thread.
-// What the callbacks of the content use must outlive the server.
+// The destructor waits for the callback that runs, if any, closes all connections and joins the
+// thread. What the callbacks of the content use must outlive the server.
 // Thread-safety: one thread starts and destroys it; `address` may be called by any.
 #pragma once
 
@@ -35,19 +36,22 @@ struct AdminOptions {
   std::string address = {};  // ADDRESS:PORT, numeric, IPv6 in brackets; port 0: a free one
   std::chrono::milliseconds timeout{10'000};
   size_t max_connections = 64;
-  // There is no authentication: without this, only addresses of the loopback interface are listened on.
+  // There is no authentication: without this, only addresses of the loopback interface are listened
+  // on.
   bool for_other_machines = false;
   std::vector<std::string> hosts = {};  // names of this machine in requests: see host_names.h
   std::string flag = "--admin";         // what gave the address, for messages
 };
 
-// Errors: InvalidArgument, a sentence, if `address` cannot be parsed, or may be reached from other machines and is not to be.
+// Errors: InvalidArgument, a sentence, if `address` cannot be parsed, or may be reached from other
+// machines and is not to be.
 Status CheckAdminAddress(std::string_view address, bool for_other_machines);
 
 class AdminServer {
  public:
-  // Errors: InvalidArgument for an address that is not allowed, or cannot be parsed or listened on ("cannot listen on
-  // 127.0.0.1:7401: Address already in use; give another --admin"); Unsupported if there is no thread.
+  // Errors: InvalidArgument for an address that is not allowed, or cannot be parsed or listened on
+  // ("cannot listen on 127.0.0.1:7401: Address already in use; give another --admin"); Unsupported
+  // if there is no thread.
   static Result<std::unique_ptr<AdminServer>> Start(const AdminOptions& options,
                                                     AdminContent content);
   ~AdminServer();

@@ -1,7 +1,8 @@
 // The names under which an admin endpoint is asked, as the header Host has them.
 //
-// A web page can have a name of its own resolve to the address of an endpoint that only this machine reaches, and read what it
-// answers (DNS rebinding). The browser then asks for that name. So only names are answered that no page can have.
+// A web page can have a name of its own resolve to the address of an endpoint that only this
+// machine reaches, and read what it answers (DNS rebinding). The browser then asks for that name.
+// So only names are answered that no page can have.
 //
 // Thread-safety: no shared state. Cost: some string operations.
 #pragma once
@@ -12,8 +13,9 @@
 
 namespace gossamer {
 
-// Whether a request with `host` ("10.0.0.3:7500", "localhost", "[::1]"; empty: it has none) is answered: if that is a numeric
-// address, localhost, the name of this machine, or one of `names`, in any case. The port does not matter.
+// Whether a request with `host` ("10.0.0.3:7500", "localhost", "[::1]"; empty: it has none) is
+// answered: if that is a numeric address, localhost, the name of this machine, or one of `names`,
+// in any case. The port does not matter.
 bool IsServedHost(std::string_view host, const std::vector<std::string>& names);
 
 // "a.example,b.example"

@@ -13,8 +13,8 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using boost::asio::ip::tcp;
 
-// How long, and how much, is read from a client after the last reply. A socket that is closed with unread
-// bytes resets the connection, and the client may lose the reply.
+// How long, and how much, is read from a client after the last reply. A socket that is closed with
+// unread bytes resets the connection, and the client may lose the reply.
 constexpr std::chrono::seconds kLingerTime{1};
 constexpr size_t kMaxLingerBytes = 64 << 10;
 

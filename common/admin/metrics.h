@@ -7,8 +7,8 @@
 //       .Add({{"class", "scan"}}, 3);
 //   return families.Take();
 //
-// Names: gossamer_THING_UNIT, base units (bytes, seconds), _total behind what only grows. docs/metrics.md lists
-// all of them.
+// Names: gossamer_THING_UNIT, base units (bytes, seconds), _total behind what only grows.
+// docs/metrics.md lists all of them.
 // Thread-safety: none. Cost: some allocations for each figure.
 #pragma once
 
@@ -28,7 +28,8 @@ namespace gossamer {
 
 using MetricLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-// Upper bounds of the buckets of each latency histogram, in nanoseconds: 1 µs to 10 s in steps of 1, 2.5, 5.
+// Upper bounds of the buckets of each latency histogram, in nanoseconds: 1 µs to 10 s in steps of
+// 1, 2.5, 5.
 inline constexpr std::array<uint64_t, 22> kLatencyBoundsNs = {
     1'000,         2'500,         5'000,         10'000,        25'000,      50'000,
     100'000,       250'000,       500'000,       1'000'000,     2'500'000,   5'000'000,
@@ -44,8 +45,8 @@ class MetricFamilyBuilder {
     return Add(labels, static_cast<double>(value));
   }
   MetricFamilyBuilder& Add(MetricLabels labels, double value);
-  // A histogram family only. `latencies`: in nanoseconds; the family is in seconds. A value counts below
-  // a bound if its bucket of `latencies` does, within that one's error of 1.6 %.
+  // A histogram family only. `latencies`: in nanoseconds; the family is in seconds. A value counts
+  // below a bound if its bucket of `latencies` does, within that one's error of 1.6 %.
   MetricFamilyBuilder& Add(MetricLabels labels, const Histogram& latencies);
 
  private:

@@ -1,6 +1,8 @@
-// The live page in headless Chromium, fed by a state that changes with each poll. Skipped where there is no Chromium.
+// The live page in headless Chromium, fed by a state that changes with each poll. Skipped where
+// there is no Chromium.
 //
-// To look at it: GOSSAMER_PAGE_PICTURE=FILE.png [GOSSAMER_PAGE_FLAGS="FLAG…"] [GOSSAMER_PAGE_SIZE=1280,800] admin_page_test
+// To look at it: GOSSAMER_PAGE_PICTURE=FILE.png [GOSSAMER_PAGE_FLAGS="FLAG…"]
+// [GOSSAMER_PAGE_SIZE=1280,800] admin_page_test
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -168,7 +170,8 @@ class PageTest : public ::testing::Test {
     if (!profile_.empty()) std::filesystem::remove_all(profile_);
   }
 
-  // What Chromium writes after `seconds` of the page's time, in which it waits for nothing but replies.
+  // What Chromium writes after `seconds` of the page's time, in which it waits for nothing but
+  // replies.
   std::string Browse(std::function<Json()> state, int seconds,
                      const std::vector<std::string>& flags) {
     AdminContent content;

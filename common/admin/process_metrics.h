@@ -1,7 +1,8 @@
-// ProcessMetrics: the figures of /metrics that every program has: its build, start, processor time, memory and
-// descriptors, under the names that Prometheus' own clients use.
+// ProcessMetrics: the figures of /metrics that every program has: its build, start, processor time,
+// memory and descriptors, under the names that Prometheus' own clients use.
 //
-// Thread-safety: all calls from any thread. Cost: reads two small files of /proc and lists the descriptors.
+// Thread-safety: all calls from any thread. Cost: reads two small files of /proc and lists the
+// descriptors.
 #pragma once
 
 #include <prometheus/collectable.h>

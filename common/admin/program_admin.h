@@ -1,4 +1,5 @@
-// ProgramAdmin: the admin endpoint of a server program, from before it serves its clients until after.
+// ProgramAdmin: the admin endpoint of a server program, from before it serves its clients until
+// after.
 //
 //   auto admin = ProgramAdmin::Start({.address = "127.0.0.1:7401"}, {"gossamer-memory", "memory server"}, build);
 //                                      // /readyz: 503 "the memory server is starting"
@@ -8,7 +9,8 @@
 //
 // An address that cannot be listened on is thus found before a client can connect.
 //
-// Thread-safety: one thread makes these calls; the endpoint's thread calls what it serves under a mutex.
+// Thread-safety: one thread makes these calls; the endpoint's thread calls what it serves under a
+// mutex.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -35,7 +37,8 @@ class ProgramAdmin {
   struct Served {
     std::function<std::vector<prometheus::MetricFamily>()> families;
     std::function<nlohmann::ordered_json()> state;  // its fields are added to those of /state
-    // Why /readyz answers 503 although the program serves, as an error with that sentence; empty: it never does.
+    // Why /readyz answers 503 although the program serves, as an error with that sentence; empty:
+    // it never does.
     std::function<Status()> readiness = {};
   };
 

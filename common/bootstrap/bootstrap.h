@@ -40,7 +40,8 @@ class Bootstrap {
 
   virtual ~Bootstrap() = default;
 
-  // The store's text, nullopt when there is none. Errors: InvalidArgument for an invalid store name.
+  // The store's text, nullopt when there is none. Errors: InvalidArgument for an invalid store
+  // name.
   virtual Result<std::optional<std::string>> Get(const std::string& store) = 0;
   // Atomically replaces `expected` by `desired`; nullopt means absence. Returns false, and changes
   // nothing, when the text differs from `expected`.
@@ -58,15 +59,17 @@ class Bootstrap {
   virtual Result<std::unique_ptr<Presence>> Announce(const std::string& store) = 0;
   // False: no member of `store` lives here, so an absent text means that there is no store.
   virtual Result<bool> MayHaveMembers(const std::string& store) = 0;
-  // The time within which live members have noticed a loss: longer than kLookInterval and an unanswered call.
+  // The time within which live members have noticed a loss: longer than kLookInterval and an
+  // unanswered call.
   virtual std::chrono::milliseconds republish_wait() const = 0;
 
   // As in --bootstrap=URL.
   virtual std::string url() const = 0;
 };
 
-// Opens "memcached://HOST[:PORT]", "dir:PATH", or, for "", DefaultBootstrapUrl(). Does not contact memcached, and
-// creates no directory. Errors: InvalidArgument for any other URL; NodeUnreachable for a directory that cannot be used.
+// Opens "memcached://HOST[:PORT]", "dir:PATH", or, for "", DefaultBootstrapUrl(). Does not contact
+// memcached, and creates no directory. Errors: InvalidArgument for any other URL; NodeUnreachable
+// for a directory that cannot be used.
 Result<std::unique_ptr<Bootstrap>> OpenBootstrap(const std::string& url);
 
 // "dir:" and a directory of this user: $XDG_RUNTIME_DIR/gossamer, else /tmp/gossamer-UID.

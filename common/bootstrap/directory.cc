@@ -52,8 +52,9 @@ Error Unusable(const std::string& directory, const std::string& what, int error)
   return MakeError(Code::kNodeUnreachable, std::move(text));
 }
 
-// The directory of the files. Each operation opens the directory and works relative to the opened one,
-// so that it cannot be swapped meanwhile, and a directory that was removed and recreated is found.
+// The directory of the files. Each operation opens the directory and works relative to the opened
+// one, so that it cannot be swapped meanwhile, and a directory that was removed and recreated is
+// found.
 class Place {
  public:
   Place(std::string path, bool must_be_private)
@@ -87,8 +88,8 @@ class Place {
   }
 
  private:
-  // Makes the directory with kMadeFile in it, in one step: under another name first. Another process
-  // may be quicker.
+  // Makes the directory with kMadeFile in it, in one step: under another name first. Another
+  // process may be quicker.
   Status Make() const {
     std::error_code ignored;  // mkdtemp reports the error.
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);

@@ -4,8 +4,9 @@
 // old or the new text, whole, also after a crash. A join holds flock on S.join, which the kernel
 // releases with the process. The directory and its files are for their owner only.
 //
-// Members hold a shared flock on the directory itself, which survives the loss of any file in it. All
-// stores of one directory share this lock, so a store may seem to have members that belong to another.
+// Members hold a shared flock on the directory itself, which survives the loss of any file in it.
+// All stores of one directory share this lock, so a store may seem to have members that belong to
+// another.
 //
 // A change or a join creates a missing directory. A read does not: no directory means no store.
 #pragma once

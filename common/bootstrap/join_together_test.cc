@@ -1,5 +1,5 @@
-// Servers that start at the same moment: in every order of their calls to the bootstrap, all of them
-// end in one store.
+// Servers that start at the same moment: in every order of their calls to the bootstrap, all of
+// them end in one store.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 using Call = MemoryBootstrap::Call;
 
-// Lets one thread at a time go on to its next call of the bootstrap, in an order that a seed decides.
+// Lets one thread at a time go on to its next call of the bootstrap, in an order that a seed
+// decides.
 class Turns {
  public:
   Turns(MemoryBootstrap& bootstrap, uint64_t seed) : bootstrap_(bootstrap), random_(seed) {

@@ -57,7 +57,8 @@ class JoinWaitTest : public MemberTest {
   std::optional<steady_clock::time_point> later_at_;
 };
 
-// Regression: a flush made a second, empty store, because the server had waited once and took what it read then.
+// Regression: a flush made a second, empty store, because the server had waited once and took what
+// it read then.
 TEST_F(JoinWaitTest, ARecordLostAgainIsWaitedForAgain) {
   const Joined first = Join().value();
   Member zero = MemberOf(first);

@@ -40,7 +40,8 @@ TEST_F(MemberTest, ALostRecordIsPutBack) {
   EXPECT_EQ(member.LookAfterRecord().finding, Finding::kInPlace);
 }
 
-// Server 1 has not looked since server 2 joined. Nothing is lost by that: neither server 0, nor server 2, nor its id.
+// Server 1 has not looked since server 2 joined. Nothing is lost by that: neither server 0, nor
+// server 2, nor its id.
 TEST_F(MemberTest, PartialKnowledgeIsCompletedByTheOthers) {
   Member zero = MemberOf(Join().value());
   Member one = MemberOf(Join().value());

@@ -127,7 +127,8 @@ void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
   }
 }
 
-// The time after which live members have looked at a record, and have changed it if it lacks something.
+// The time after which live members have looked at a record, and have changed it if it lacks
+// something.
 milliseconds TimeOfMembers(const Bootstrap& bootstrap, const JoinOptions& options) {
   return options.patience.value_or(bootstrap.republish_wait());
 }
@@ -205,8 +206,9 @@ Result<bool> MustAskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen,
   return bootstrap.MayHaveMembers(options.store);
 }
 
-// Writes a text that is unique and that each member of a live store replaces: a note if there is no record,
-// or the record of the lost store with another `restored`. Writes nothing if another change came first.
+// Writes a text that is unique and that each member of a live store replaces: a note if there is no
+// record, or the record of the lost store with another `restored`. Writes nothing if another change
+// came first.
 // Requires (unchecked): the join lock is held, so that no other server is about to replace what was
 // `seen`.
 Status AskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen, const JoinOptions& options) {

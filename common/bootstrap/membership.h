@@ -2,11 +2,11 @@
 //
 // A memory server joins in this order, alone among the joiners of the same store
 // (Bootstrap::LockForJoin): read the record, decide the server id, initialise the region and start
-// serving (`BringUp`), publish by compare-and-swap. The record names a server only after it answers,
-// so a server that dies on the way leaves at most a note (below). Joining servers write only under that
-// lock, the note too, so servers that start together make one store, one after the other. If the lock
-// passed to another server meanwhile (after a long stop of the process), the compare-and-swap fails, and
-// so does the join.
+// serving (`BringUp`), publish by compare-and-swap. The record names a server only after it
+// answers, so a server that dies on the way leaves at most a note (below). Joining servers write
+// only under that lock, the note too, so servers that start together make one store, one after the
+// other. If the lock passed to another server meanwhile (after a long stop of the process), the
+// compare-and-swap fails, and so does the join.
 //
 // The DRAM of a memory server dies with it. So the servers of a record decide its state:
 //   - Server 0, which holds the root, is dead or has left: the store is lost. A joining memory server
@@ -30,11 +30,12 @@
 // long enough ends with Contended. The server asks no members if the user decides
 // (CreateMode::kNew), or if the bootstrap knows that no member lives (Bootstrap::MayHaveMembers).
 //
-// A server that stops cleanly takes itself out of the record; the last one removes the record. A store
-// never reuses server ids, and has kMaxMemoryServers of them. A server that fails before it publishes
-// uses up none. If a server leaves and the record is lost before another member has seen that, a
-// member may put the record back with that server, then a dead one. It cannot be distinguished from a
-// server that was killed with its keys; the user decides (JoinOptions::forget_dead).
+// A server that stops cleanly takes itself out of the record; the last one removes the record. A
+// store never reuses server ids, and has kMaxMemoryServers of them. A server that fails before it
+// publishes uses up none. If a server leaves and the record is lost before another member has seen
+// that, a member may put the record back with that server, then a dead one. It cannot be
+// distinguished from a server that was killed with its keys; the user decides
+// (JoinOptions::forget_dead).
 #pragma once
 
 #include <chrono>
@@ -64,12 +65,13 @@ struct Probed {
       : liveness(found), why(std::move(error)) {}
 
   Liveness liveness;
-  // Of kSilent and kUnreachable, if it is not silence: why this process could not ask (NoResources), or what is wrong
-  // with the answer (Corruption).
+  // Of kSilent and kUnreachable, if it is not silence: why this process could not ask
+  // (NoResources), or what is wrong with the answer (Corruption).
   std::optional<Error> why;
 };
 
-// Whether the server of `member` still serves the store. FabricProbe (common/bootstrap/server_probe.h) asks it.
+// Whether the server of `member` still serves the store. FabricProbe
+// (common/bootstrap/server_probe.h) asks it.
 using LivenessProbe = std::function<Probed(const StoreRecord& record, const MemberRecord& member)>;
 
 // What a server does that finds no live store.
@@ -123,15 +125,18 @@ struct Joined {
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);
 
-// Takes a server out of the record; the last one removes the record. Does nothing when the record belongs to another
-// store. If the record was lost, puts back `known` without the server: other members would put it back with it.
+// Takes a server out of the record; the last one removes the record. Does nothing when the record
+// belongs to another store. If the record was lost, puts back `known` without the server: other
+// members would put it back with it.
 Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberIdentity& identity);
 
 struct FindOptions {
   std::string store = "default";
-  // How long to wait for a store that does not exist yet, for example when both sides are started together.
+  // How long to wait for a store that does not exist yet, for example when both sides are started
+  // together.
   std::chrono::milliseconds patience{0};
-  // If set, every server is probed first, and the error of ServerUnreachable names one that is not alive.
+  // If set, every server is probed first, and the error of ServerUnreachable names one that is not
+  // alive.
   LivenessProbe probe;
 };
 
@@ -139,12 +144,14 @@ struct FindOptions {
 // NodeUnreachable, or the error of `probe`; Corruption when the record cannot be parsed.
 Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options);
 
-// The error for a recorded server that is not alive: that of the probe with the server's name, or NodeUnreachable.
+// The error for a recorded server that is not alive: that of the probe with the server's name, or
+// NodeUnreachable.
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, const Probed& probed,
                         const Bootstrap& bootstrap);
 
-// Judges an unresponsive server by its process identity: kDead when the process is known to be gone, kUnreachable
-// when it is known to run. On shm all servers run on this machine, so another boot means death, too.
+// Judges an unresponsive server by its process identity: kDead when the process is known to be
+// gone, kUnreachable when it is known to run. On shm all servers run on this machine, so another
+// boot means death, too.
 Liveness JudgeSilence(const StoreRecord& record, const MemberRecord& member);
 
 }  // namespace gossamer

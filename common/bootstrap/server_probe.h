@@ -1,4 +1,5 @@
-// Checks over its fabric whether a memory server is the recorded one: connects and READs its region header.
+// Checks over its fabric whether a memory server is the recorded one: connects and READs its region
+// header.
 #pragma once
 
 #include "common/bootstrap/membership.h"

@@ -1,8 +1,9 @@
 // BufferPool: registered local memory that verbs read from and write into.
 //
-// A NIC reaches only registered memory, and registration costs microseconds to milliseconds. So the pool
-// registers whole slabs and hands out move-only leases of power-of-two sizes. A freed lease goes to the
-// free list of its size: the steady state neither allocates nor registers. Contents are undefined.
+// A NIC reaches only registered memory, and registration costs microseconds to milliseconds. So the
+// pool registers whole slabs and hands out move-only leases of power-of-two sizes. A freed lease
+// goes to the free list of its size: the steady state neither allocates nor registers. Contents are
+// undefined.
 //
 // Thread-safety: none; a pool belongs to one endpoint and outlives its leases.
 #pragma once
@@ -30,7 +31,8 @@ struct LocalAddress {
 class SlabRegistrar {
  public:
   virtual ~SlabRegistrar() = default;
-  // Returns: the local key of the slab. Errors: NoResources when the device or the memlock limit refuses.
+  // Returns: the local key of the slab. Errors: NoResources when the device or the memlock limit
+  // refuses.
   virtual Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) = 0;
   virtual void UnregisterSlab(uint32_t key) = 0;
 };
@@ -79,7 +81,8 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
 
-  // A lease of at least `bytes` (at most kMaxBytes). Errors: NoResources when no more memory can be registered.
+  // A lease of at least `bytes` (at most kMaxBytes). Errors: NoResources when no more memory can be
+  // registered.
   Result<BufferLease> Allocate(size_t bytes);
 
  private:

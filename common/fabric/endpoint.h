@@ -1,4 +1,5 @@
-// A thread's access to memory servers: it posts work requests, polls, and awaits them. fabric.h has the rules.
+// A thread's access to memory servers: it posts work requests, polls, and awaits them. fabric.h has
+// the rules.
 //
 // Cost: the data path calls only `Post` and `Poll`; neither allocates, locks or blocks.
 // Thread-safety: an endpoint, its buffers and batches belong to one thread.
@@ -21,7 +22,8 @@ namespace gossamer {
 struct Limits {
   uint32_t path_mtu = 0;         // bytes; a WRITE up to this is atomic with respect to death
   uint32_t max_batch_verbs = 0;  // verbs in one batch, at least 64
-  // Verbs posted and not completed on one queue pair. More are queued inside the endpoint, in order.
+  // Verbs posted and not completed on one queue pair. More are queued inside the endpoint, in
+  // order.
   uint32_t max_outstanding_verbs = 0;
   uint32_t max_inline_bytes = 0;
 };
@@ -31,20 +33,24 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
-  // Starts `batch`. A later `Poll` completes it with a status in every verb; a batch for a server without a working
-  // queue pair completes as kFlushed. Never blocks: verbs beyond the queue pair's depth wait inside the endpoint.
+  // Starts `batch`. A later `Poll` completes it with a status in every verb; a batch for a server
+  // without a working queue pair completes as kFlushed. Never blocks: verbs beyond the queue pair's
+  // depth wait inside the endpoint.
   virtual void Post(Batch& batch) = 0;
   // Likewise for a control message. Cost: one SEND each way.
   virtual void Post(ControlCall& call) = 0;
-  // Likewise for a queue pair. Ends within the connection timeout. Flushes what was posted on the old queue pair.
+  // Likewise for a queue pair. Ends within the connection timeout. Flushes what was posted on the
+  // old queue pair.
   // Errors: NodeUnreachable when the server is gone or another incarnation has taken its place;
   // InvalidArgument for a server that the port is not connected to. After an error there is no
   // working queue pair, and the old one still counts as not destroyed.
   virtual void Post(QueuePairRequest& request) = 0;
-  // Says that a verb on `length` bytes of the region, from `offset` on, will be posted soon. Where this processor does what
-  // a NIC would do, it loads them. Never needed, and harmless for any place.
+  // Says that a verb on `length` bytes of the region, from `offset` on, will be posted soon. Where
+  // this processor does what a NIC would do, it loads them. Never needed, and harmless for any
+  // place.
   virtual void Prefetch(ServerId /*server*/, uint64_t /*offset*/, uint32_t /*length*/) {}
-  // Completes what has arrived, and resumes the coroutines whose completions reached zero. Does not block.
+  // Completes what has arrived, and resumes the coroutines whose completions reached zero. Does not
+  // block.
   // Returns: the number of completed items.
   virtual size_t Poll() = 0;
   // True if nothing posted here is outstanding: polling is useless until the next post, and this
@@ -70,8 +76,9 @@ class Endpoint {
   using Clock = std::chrono::steady_clock;
   // The clock for pauses and time-outs of this endpoint's thread. The simulator has its own.
   virtual Clock::time_point Now() const { return Clock::now(); }
-  // Announces that this endpoint's thread has work other than a completion at `due`, or at once if `due`
-  // is past. Only the simulator needs it: its time does not pass by itself. Thread-safety: any thread.
+  // Announces that this endpoint's thread has work other than a completion at `due`, or at once if
+  // `due` is past. Only the simulator needs it: its time does not pass by itself. Thread-safety:
+  // any thread.
   virtual void WakeAt(Clock::time_point /*due*/) {}
 
   // The endpoint of the fabric, below all decorators.

@@ -1,4 +1,5 @@
-// Decorators of endpoints and compute ports: every call is passed on, unless a derived class overrides it.
+// Decorators of endpoints and compute ports: every call is passed on, unless a derived class
+// overrides it.
 //
 // Thread-safety: that of what is decorated.
 #pragma once

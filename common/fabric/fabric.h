@@ -1,8 +1,10 @@
-// The fabric contract: the interface that carries one-sided verbs between compute and memory servers.
+// The fabric contract: the interface that carries one-sided verbs between compute and memory
+// servers.
 //
-// A memory server opens a `MemoryPort`: a region and a lock table that clients reach with verbs, and a control
-// service that answers small messages. A compute server opens a `ComputePort`, connects it to memory servers,
-// and gives each thread an `Endpoint`. An endpoint owns one queue pair to each connected memory server.
+// A memory server opens a `MemoryPort`: a region and a lock table that clients reach with verbs,
+// and a control service that answers small messages. A compute server opens a `ComputePort`,
+// connects it to memory servers, and gives each thread an `Endpoint`. An endpoint owns one queue
+// pair to each connected memory server.
 //
 // Each subject has its header:
 //   - verb.h: one verb; verb_table.h: the opcodes.
@@ -34,7 +36,8 @@ namespace gossamer {
 
 enum class FabricKind : uint8_t { kShm, kVerbs, kSim };
 
-// "shm" or "verbs". Programs never select the simulator by name: its callers create its network (sim.h).
+// "shm" or "verbs". Programs never select the simulator by name: its callers create its network
+// (sim.h).
 Result<FabricKind> ParseFabricKind(std::string_view name);
 std::string_view FabricKindName(FabricKind kind);
 

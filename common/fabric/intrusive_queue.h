@@ -1,6 +1,7 @@
 // A FIFO queue through a pointer in its items, and its use by fabrics.
 //
-// Invariant: an item is in at most one queue through each of its pointers, and outlives its stay there.
+// Invariant: an item is in at most one queue through each of its pointers, and outlives its stay
+// there.
 // Thread-safety: none. Cost: no allocation.
 #pragma once
 

@@ -12,7 +12,8 @@
 namespace gossamer {
 namespace {
 
-// One side of a round: one batch of two verbs, or two batches, the second posted after the first has completed.
+// One side of a round: one batch of two verbs, or two batches, the second posted after the first
+// has completed.
 class Side {
  public:
   Side(Endpoint& endpoint, ServerId server, BufferLease buffer)
@@ -111,7 +112,8 @@ class Litmus {
     FillWords(writer_.data(), next);
     writer_.Start(Verb::Write(scratch_.data_offset, kLitmusBytes, writer_.data_address()),
                   Add(writer_, 1), writer_together);
-    // Vary the reader's start over the writer's duration, so that over the rounds it strikes at every point of it.
+    // Vary the reader's start over the writer's duration, so that over the rounds it strikes at
+    // every point of it.
     const uint64_t delay = pair.rounds % (last_polls_ + 2);
     uint64_t polls = 0;
     bool reader_started = false;

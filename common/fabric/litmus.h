@@ -50,8 +50,10 @@ struct LitmusReport {
   std::string ToString() const;
 };
 
-// Requires: `writer` and `reader` are different endpoints of this thread, both attached to `server`.
-// Errors: NodeUnreachable when a verb fails; InvalidArgument when the path MTU is below kLitmusBytes.
+// Requires: `writer` and `reader` are different endpoints of this thread, both attached to
+// `server`.
+// Errors: NodeUnreachable when a verb fails; InvalidArgument when the path MTU is below
+// kLitmusBytes.
 Result<LitmusReport> RunLitmus(Endpoint& writer, Endpoint& reader, ServerId server,
                                const LitmusScratch& scratch, const LitmusOptions& options = {});
 

@@ -1,4 +1,5 @@
-// A memory server's side of a fabric: the memory that clients reach with verbs, and the control service.
+// A memory server's side of a fabric: the memory that clients reach with verbs, and the control
+// service.
 #pragma once
 
 #include <chrono>
@@ -17,11 +18,13 @@ namespace gossamer {
 
 class SimulatedNetwork;
 
-// Answers control messages on the memory server. The port's control thread makes all calls, one at a time.
+// Answers control messages on the memory server. The port's control thread makes all calls, one at
+// a time.
 class ControlHandler {
  public:
   virtual ~ControlHandler() = default;
-  // `client_uuid` names the compute server that sent `request`. Writes the reply. Returns: its bytes.
+  // `client_uuid` names the compute server that sent `request`. Writes the reply. Returns: its
+  // bytes.
   virtual uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                           std::span<std::byte, kMaxControlBytes> reply) = 0;
   // The last queue pair of a compute server is destroyed: the client closed it, died (and its
@@ -77,7 +80,8 @@ class MemoryPort {
   // Input of `ComputePort::Connect`; one line without blanks.
   virtual std::string address() const = 0;
   virtual LockTablePlacement lock_table_placement() const = 0;
-  // Bytes that one packet carries at most through this server's end of the network, whatever the clients' ends carry.
+  // Bytes that one packet carries at most through this server's end of the network, whatever the
+  // clients' ends carry.
   virtual uint32_t path_mtu() const = 0;
   // For the start-up report: "2 MB pages" or "4 KB pages (no huge pages: …)".
   virtual std::string memory_description() const = 0;

@@ -1,4 +1,5 @@
-// What opens simulated ports. The simulator implements it, so that no shipped program links the simulator.
+// What opens simulated ports. The simulator implements it, so that no shipped program links the
+// simulator.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,8 @@
 
 namespace gossamer {
 
-// Opens the ports of FabricKind::kSim: the simulator's network (sim/sim.h), which no shipped program links.
+// Opens the ports of FabricKind::kSim: the simulator's network (sim/sim.h), which no shipped
+// program links.
 class SimulatedNetwork {
  public:
   virtual Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) = 0;

@@ -1,4 +1,5 @@
-// One one-sided verb: what it does to which memory, and how it ended. verb_table.h has a row for each opcode.
+// One one-sided verb: what it does to which memory, and how it ended. verb_table.h has a row for
+// each opcode.
 #pragma once
 
 #include <cassert>

@@ -1,7 +1,7 @@
 // The one-sided verbs, one row each: all that fabrics and accounts know of a verb by its opcode.
 //
-// A new verb is an Opcode and its row. The compiler then refuses each file that does not know the verb and has to: see
-// "What a change touches" in docs/architecture.md.
+// A new verb is an Opcode and its row. The compiler then refuses each file that does not know the
+// verb and has to: see "What a change touches" in docs/architecture.md.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,16 @@ namespace gossamer {
 
 enum class Opcode : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 
-// How a verb acts on remote memory: it copies bytes from there, copies bytes to there, or replaces one word.
+// How a verb acts on remote memory: it copies bytes from there, copies bytes to there, or replaces
+// one word.
 enum class VerbClass : uint8_t { kRead, kWrite, kAtomic };
 
 struct VerbTraits {
   Opcode opcode = Opcode::kRead;
   std::string_view name;
   VerbClass verb_class = VerbClass::kRead;
-  // kAtomic: the word that replaces `old`. `compare` and `operand` are Verb::compare and Verb::swap_or_add.
+  // kAtomic: the word that replaces `old`. `compare` and `operand` are Verb::compare and
+  // Verb::swap_or_add.
   uint64_t (*new_word)(uint64_t old, uint64_t compare, uint64_t operand) = nullptr;
   // kAtomic: replaces the word only if the word is equal to `compare`.
   bool is_conditional = false;
@@ -29,7 +31,8 @@ struct VerbTraits {
 
 namespace internal {
 
-// The row of a verb. Behind the last opcode: a row without a name. The compiler refuses an opcode without a case.
+// The row of a verb. Behind the last opcode: a row without a name. The compiler refuses an opcode
+// without a case.
 constexpr VerbTraits RowOf(Opcode opcode) {
   switch (opcode) {
     case Opcode::kRead: return {opcode, "READ", VerbClass::kRead};

@@ -1,6 +1,8 @@
-// What a caller posts on an endpoint: a batch of verbs, a control call, or a request for a queue pair.
+// What a caller posts on an endpoint: a batch of verbs, a control call, or a request for a queue
+// pair.
 //
-// A work request belongs to its caller and lives until its completion has counted it. It allocates nothing.
+// A work request belongs to its caller and lives until its completion has counted it. It allocates
+// nothing.
 //
 // Thread-safety: none; a work request belongs to the thread of its endpoint.
 #pragma once
@@ -45,8 +47,8 @@ class Batch {
   // Requires: !full().
   Verb& Add(const Verb& verb) {
     assert(!full());
-    // By its members: a copy of the whole would load in wide words what was just stored in narrow ones. The binding names
-    // all of them, or does not compile.
+    // By its members: a copy of the whole would load in wide words what was just stored in narrow
+    // ones. The binding names all of them, or does not compile.
     const auto& [opcode, space, fence, status, length, offset, local, compare, swap] = verb;
     const auto& [data, key] = local;
     Verb& added = *std::construct_at(&verbs_[size_++], opcode, space, fence, status, length, offset,
@@ -55,7 +57,8 @@ class Batch {
     added.local.key = key;
     return added;
   }
-  // Adds the verb that `make` returns, in its place: one that is made elsewhere is copied as soon as it is stored.
+  // Adds the verb that `make` returns, in its place: one that is made elsewhere is copied as soon
+  // as it is stored.
   // Requires: !full().
   template <typename Make>
   void AddMade(Make make) {
@@ -113,11 +116,13 @@ struct ControlCall {
   ControlCall* next = nullptr;
 };
 
-// Requests a queue pair to a memory server: a first one, or a replacement. Once the request succeeds,
-// nothing posted on the replaced queue pair can land (rule U1). At most one per server at a time.
+// Requests a queue pair to a memory server: a first one, or a replacement. Once the request
+// succeeds, nothing posted on the replaced queue pair can land (rule U1). At most one per server at
+// a time.
 struct QueuePairRequest {
   ServerId server{0};
-  // The `BrokenQueuePairId` of another queue pair of this compute server, on any endpoint, to destroy as well. 0: none.
+  // The `BrokenQueuePairId` of another queue pair of this compute server, on any endpoint, to
+  // destroy as well. 0: none.
   uint64_t also_destroys = 0;
   Status status = Ok();
 

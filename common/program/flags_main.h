@@ -51,14 +51,16 @@ int RunProgram(const ProgramInfo& program, int argc, char** argv,
 // Sets the flags and starts glog. Requires (unchecked): called once, before threads are started.
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv);
 
-// Likewise for words from elsewhere, such as a line typed at a prompt; may be called repeatedly. Flags stay
-// set; a gflags::FlagSaver around the call undoes that. `where` precedes the error message: "FILE line 3: ".
+// Likewise for words from elsewhere, such as a line typed at a prompt; may be called repeatedly.
+// Flags stay set; a gflags::FlagSaver around the call undoes that. `where` precedes the error
+// message: "FILE line 3: ".
 ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words,
                            std::string_view where = {});
 
 // "NAME: SENTENCE" and a hint at the help, on stderr. Returns kExitUsage.
 int UsageError(const ProgramInfo& program, std::string_view sentence);
-// For a program that takes flags only: the exit status with which it must end, if there is another argument.
+// For a program that takes flags only: the exit status with which it must end, if there is another
+// argument.
 std::optional<int> RefuseArguments(const ProgramInfo& program, const ParsedFlags& parsed);
 // "NAME: SENTENCE" on stderr. Returns kExitFailure.
 int Failure(const ProgramInfo& program, std::string_view sentence);

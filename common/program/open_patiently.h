@@ -12,9 +12,10 @@
 
 namespace gossamer {
 
-// Returns what `open` returns. Calls it again and again, for up to `patience`, while its error is one that ends when a memory
-// server starts or answers again (NotFound, NodeUnreachable), and `stop` is not raised. Calls `waits` with each such error
-// whose message is another one than that before.
+// Returns what `open` returns. Calls it again and again, for up to `patience`, while its error is
+// one that ends when a memory server starts or answers again (NotFound, NodeUnreachable), and
+// `stop` is not raised. Calls `waits` with each such error whose message is another one than that
+// before.
 template <typename Open>
 auto OpenPatiently(const Open& open, std::chrono::seconds patience, const Stop& stop,
                    const std::function<void(const Error&)>& waits) -> decltype(open()) {

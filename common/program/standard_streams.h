@@ -1,4 +1,5 @@
-// The standard streams of a program: open before any other file, and an output that keeps the reason of a failed write.
+// The standard streams of a program: open before any other file, and an output that keeps the
+// reason of a failed write.
 //
 // A program may be started with standard input, output or error closed. The next file that it opens
 // would then get that descriptor: a read of "standard input" would wait on a pipe of the program's
@@ -49,8 +50,9 @@ class OutputBuffer : public std::streambuf {
   std::vector<char> buffer_;
 };
 
-// Flushes `out`. Errors: InvalidArgument, "cannot write to standard output: why", if `out` did not take
-// all that was written to it since the last call. The reason is known if `out` writes to an OutputBuffer.
+// Flushes `out`. Errors: InvalidArgument, "cannot write to standard output: why", if `out` did not
+// take all that was written to it since the last call. The reason is known if `out` writes to an
+// OutputBuffer.
 Status FlushOutput(std::ostream& out);
 
 }  // namespace gossamer

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kOneRequestNs = 100'000'000;
 
-// The Stop of the signal handler, which takes no argument, and when it was raised, in nanoseconds. Neither takes a lock.
+// The Stop of the signal handler, which takes no argument, and when it was raised, in nanoseconds.
+// Neither takes a lock.
 static_assert(std::atomic<Stop*>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 std::atomic<Stop*> handler_target = nullptr;
 std::atomic<int64_t> raised_at = 0;

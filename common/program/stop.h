@@ -34,9 +34,9 @@ class Stop {
   int pipe_[2] = {-1, -1};
 };
 
-// While it lives, SIGINT and SIGTERM raise `stop`. A second signal ends the program at once, so that the user
-// is never locked in. Within 100 ms it still counts as the first: timeout(1) sends one to the program, and then one to its group.
-// At most one exists at a time.
+// While it lives, SIGINT and SIGTERM raise `stop`. A second signal ends the program at once, so
+// that the user is never locked in. Within 100 ms it still counts as the first: timeout(1) sends
+// one to the program, and then one to its group. At most one exists at a time.
 class StopOnSignals {
  public:
   explicit StopOnSignals(Stop& stop);

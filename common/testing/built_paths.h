@@ -1,8 +1,8 @@
-// Where this build has its programs, and where the sources are that it was built from, for tests that
-// run or read them.
+// Where this build has its programs, and where the sources are that it was built from, for tests
+// that run or read them.
 //
-// CMake writes the one source of this library (built_paths.cc.in). No other object depends on where a
-// build is, so that a compiler cache serves every clone.
+// CMake writes the one source of this library (built_paths.cc.in). No other object depends on where
+// a build is, so that a compiler cache serves every clone.
 #pragma once
 
 #include <string>

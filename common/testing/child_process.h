@@ -1,4 +1,5 @@
-// For tests: a program started with arguments, its output, and its end by pid. Killed on destruction.
+// For tests: a program started with arguments, its output, and its end by pid. Killed on
+// destruction.
 #pragma once
 
 #include <fcntl.h>
@@ -59,7 +60,8 @@ class ChildProcess {
     if (pid_ > 0) kill(pid_, signal);
   }
 
-  // Reads until standard output contains `text`. Returns false when the program or `patience` ends before.
+  // Reads until standard output contains `text`. Returns false when the program or `patience` ends
+  // before.
   bool WaitForOutput(const std::string& text,
                      std::chrono::seconds patience = std::chrono::seconds(240)) {
     const auto deadline = Clock::now() + patience;
@@ -69,7 +71,8 @@ class ChildProcess {
     return true;
   }
 
-  // Takes what the program has written, waiting up to `timeout_ms`. Returns false when both streams have ended.
+  // Takes what the program has written, waiting up to `timeout_ms`. Returns false when both streams
+  // have ended.
   bool Poll(int timeout_ms) {
     pollfd streams[2] = {{out_open_ ? out_ : -1, POLLIN, 0}, {err_open_ ? err_ : -1, POLLIN, 0}};
     poll(streams, 2, timeout_ms);

@@ -18,7 +18,8 @@ inline std::string_view TextOf(const uint8_t* data, size_t size) {
                    : std::string_view(reinterpret_cast<const char*>(data), size);
 }
 
-// The same for the same text, in every program and on every machine: std::hash does not promise that.
+// The same for the same text, in every program and on every machine: std::hash does not promise
+// that.
 inline uint64_t HashOf(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

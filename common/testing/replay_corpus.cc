@@ -1,6 +1,8 @@
-// Gives a fuzzer's function each file of its corpus: what fuzzing has found stays tested without libFuzzer.
+// Gives a fuzzer's function each file of its corpus: what fuzzing has found stays tested without
+// libFuzzer.
 //
-// A file that the function does not cope with ends the program. The last name it printed is that of the file.
+// A file that the function does not cope with ends the program. The last name it printed is that of
+// the file.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -23,8 +23,8 @@ std::string Escaped(std::string_view bytes);
 // The same in quotes and cut to a few dozen bytes, for messages.
 std::string Quoted(std::string_view bytes);
 
-// Returns the first `shown` of `bytes` in hexadecimal digits, and how many there are: "00ff… (8 bytes)".
-// For bytes that are not text, in messages.
+// Returns the first `shown` of `bytes` in hexadecimal digits, and how many there are: "00ff… (8
+// bytes)". For bytes that are not text, in messages.
 std::string HexText(std::string_view bytes, size_t shown);
 
 // An invalid escape.

@@ -9,7 +9,8 @@
 // called by the destructor) removes the changing line: the caller prints the summary.
 //
 // Thread-safety: none; one thread updates.
-// Cost: `Update` reads the clock on every call (about 25 ns); in a hot loop call it only every so many items.
+// Cost: `Update` reads the clock on every call (about 25 ns); in a hot loop call it only every so
+// many items.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Records that `done` of the total are done, and shows it when due, with `remark` unless that is empty.
+  // Records that `done` of the total are done, and shows it when due, with `remark` unless that is
+  // empty.
   void Update(uint64_t done, std::string_view remark = {});
   // Removes the changing line. Later calls do nothing.
   void Finish();

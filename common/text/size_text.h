@@ -12,7 +12,8 @@ namespace gossamer {
 // Errors: InvalidArgument: "'12XB' is not a size: write 4096, 64MiB or 1.5GiB".
 Result<uint64_t> ParseSize(std::string_view text);
 
-// The size that is the value of --NAME. Errors: InvalidArgument: as above behind "--NAME: ", or "--memory: 0 is too little".
+// The size that is the value of --NAME. Errors: InvalidArgument: as above behind "--NAME: ", or
+// "--memory: 0 is too little".
 Result<uint64_t> ParseSizeFlag(std::string_view name, std::string_view text, uint64_t least = 0);
 
 }  // namespace gossamer

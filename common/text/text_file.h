@@ -17,11 +17,12 @@ struct TextFile {
 // Errors: InvalidArgument, a sentence: "cannot read /etc/gossamer/users: Permission denied".
 Result<TextFile> ReadTextFile(const std::string& path);
 
-// For a file with passwords. Errors: InvalidArgument, a sentence: others than its owner may write to it.
+// For a file with passwords. Errors: InvalidArgument, a sentence: others than its owner may write
+// to it.
 Status CheckOnlyOwnerWrites(const TextFile& file, const std::string& path);
 
-// The password in the first line of a file. Errors: InvalidArgument, a sentence: that of ReadTextFile or CheckOnlyOwnerWrites,
-// or that the line is empty.
+// The password in the first line of a file. Errors: InvalidArgument, a sentence: that of
+// ReadTextFile or CheckOnlyOwnerWrites, or that the line is empty.
 Result<std::string> ReadPassword(const std::string& path);
 
 }  // namespace gossamer

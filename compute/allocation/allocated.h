@@ -61,8 +61,8 @@ class RemoteAllocator;
 
 // An allocated node (RemotePtr) or block (BlockPtr). The destructor gives it back unless verbs were
 // posted for it. Afterwards only `GiveBack` does: a WRITE may be in flight (E3), or it may be
-// reachable. Memory that is neither given back nor known to be reachable is left to a sweeper, and the
-// allocator is told (rule G3).
+// reachable. Memory that is neither given back nor known to be reachable is left to a sweeper, and
+// the allocator is told (rule G3).
 template <typename Pointer>
 class [[nodiscard]] Allocated {
  public:

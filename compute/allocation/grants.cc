@@ -288,8 +288,9 @@ bool RemoteAllocator::HasReturnsUnderWay(ServerId server) const {
          (returns->second.is_overdue || returns->second.under_way != 0);
 }
 
-// Between the offer and the request, a session may be granted some of the memory again. The server knows that (rule G1): it
-// keeps it for this compute server. That has then forgotten here that it owns it, and gives it back after use.
+// Between the offer and the request, a session may be granted some of the memory again. The server
+// knows that (rule G1): it keeps it for this compute server. That has then forgotten here that it
+// owns it, and gives it back after use.
 Task<bool> RemoteAllocator::GiveUp(Scheduler& scheduler, ServerId server,
                                    control::RenewReply offer) {
   control::GiveUpRequest request;

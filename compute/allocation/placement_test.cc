@@ -120,7 +120,8 @@ class LoadPlacementTest : public ::testing::TestWithParam<Load> {
       ASSERT_TRUE(put) << put.error().ToString();
     }
   }
-  // Counts the nodes below `node`, which starts at `low`, and the blocks that their entries refer to.
+  // Counts the nodes below `node`, which starts at `low`, and the blocks that their entries refer
+  // to.
   void Count(RemotePtr node, uint32_t level, const Key& low) {
     ++nodes_[ToInteger(node.server())];
     if (level > 0) {

@@ -15,7 +15,8 @@ namespace {
 // An unreachable server is left out for so long at first, and at most.
 constexpr std::chrono::milliseconds kDownRetry{500};
 constexpr std::chrono::milliseconds kLongestDownRetry{16'000};
-// Freed nodes of a server that are kept for the next use; of more, half go back to the server, where others get them too.
+// Freed nodes of a server that are kept for the next use; of more, half go back to the server,
+// where others get them too.
 constexpr size_t kMostFreedNodes = 2048;
 // Another coroutine's memory on its way back to a full server is waited for so often.
 constexpr int kMostWaits = 100;
@@ -209,7 +210,8 @@ void RemoteAllocator::ForgetOlder(ServerId server, const Lease& lease) {
 
 void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
   PerServer& state = state_[server];
-  // The operations that count the new lease among those before them find nothing of the past in the cache (rule R9).
+  // The operations that count the new lease among those before them find nothing of the past in the
+  // cache (rule R9).
   const uint64_t leases = registrations_ + 1;
   if (on_new_lease_ && rules::ForgetsPointers()) on_new_lease_(leases);
   since_[ToInteger(server)].store(leases, std::memory_order_release);

@@ -8,8 +8,8 @@
 // An extent belongs to the lease under which it was granted. A new lease makes the allocator forget
 // everything granted under the old one, used or not (rule U4): a sweep reclaims it. It reuses a
 // freed block only if this compute server carved it under its present lease. Any other freed block
-// goes back to its memory server (PROTOCOL.md, "Value blocks"). When the store is closed, all freed and
-// unused memory goes back.
+// goes back to its memory server (PROTOCOL.md, "Value blocks"). When the store is closed, all freed
+// and unused memory goes back.
 //
 // After a new lease with one server, unused memory of another server is not used until that server
 // confirms that its own lease is still in force: 1 RT.
@@ -83,35 +83,38 @@ class RemoteAllocator {
   // Takes back memory that was never reachable and has no WRITE in flight. `bytes`: as allocated.
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
-  // Takes back a block that no entry refers to any more. Returns whether enough memory waits to be given back that a call of
-  // `GiveBackReturns` is due. The operation that removed it `began` when leases() was that. It is left to a sweeper if the
-  // memory server has given a lease since (rule R9), or none: it may be another's by now.
+  // Takes back a block that no entry refers to any more. Returns whether enough memory waits to be
+  // given back that a call of `GiveBackReturns` is due. The operation that removed it `began` when
+  // leases() was that. It is left to a sweeper if the memory server has given a lease since (rule
+  // R9), or none: it may be another's by now.
   bool FreeBlock(const BlockRef& block, Clock::time_point now, uint64_t began);
   // The same of a node that nothing leads to any more.
   bool FreeNode(RemotePtr node, uint64_t began);
-  // Gives back to the memory servers what FreeBlock left for them. Keeps what is for a server to which the endpoint has no
-  // working queue pair. What is refused, or gets no answer, is left to a sweeper.
+  // Gives back to the memory servers what FreeBlock left for them. Keeps what is for a server to
+  // which the endpoint has no working queue pair. What is refused, or gets no answer, is left to a
+  // sweeper.
   // Cost: 1 RT for each few blocks.
   Task<void> GiveBackReturns(Scheduler& scheduler);
   // The same for one server. `reconnects`: where the queue pair may have been lost long ago.
   Task<void> GiveBackTo(Scheduler& scheduler, ServerId server, bool reconnects = false);
 
-  // Whether as much waits to be given back to some server as makes FreeBlock return true. Only servers that the endpoint can
-  // reach.
+  // Whether as much waits to be given back to some server as makes FreeBlock return true. Only
+  // servers that the endpoint can reach.
   bool AreReturnsDue(const Endpoint& endpoint) const;
   bool is_giving_back() const { return returns_under_way_ != 0; }
-  // Whether a call of GiveBackReturns has kept something for the server, and none has sent it since.
+  // Whether a call of GiveBackReturns has kept something for the server, and none has sent it
+  // since.
   bool HasOverdueReturns(ServerId server) const;
   // The same, or something is on its way to the server.
   bool HasReturnsUnderWay(ServerId server) const;
-  // A queue pair that carried a request to take memory back, whose answer is lost: the server may still handle it until the
-  // queue pair is destroyed, or the lease has ended. The queue pair may work: then only the answer is late. nullopt: there
-  // is none.
+  // A queue pair that carried a request to take memory back, whose answer is lost: the server may
+  // still handle it until the queue pair is destroyed, or the lease has ended. The queue pair may
+  // work: then only the answer is late. nullopt: there is none.
   std::optional<uint64_t> UnknownReturn(ServerId server) const;
   // The server has destroyed the queue pair.
   void Destroyed(ServerId server, uint64_t carrier);
-  // What an operation does that all servers refused memory. Others give back what they do not use within `patience`. As long
-  // as some memory comes back in that time, it waits on.
+  // What an operation does that all servers refused memory. Others give back what they do not use
+  // within `patience`. As long as some memory comes back in that time, it waits on.
   enum class Refusal : uint8_t {
     kFinal,         // nobody gave anything back lately
     kAskForOthers,  // as kWait, once in kBetweenWaits: if there are no other compute servers, call EndWait
@@ -120,11 +123,13 @@ class RemoteAllocator {
   Refusal JudgeRefusal(Clock::time_point now);
   void EndWait();
 
-  // Leaves all memory to GiveBackReturns that is freed or unused: others are short of memory, or of another kind. Freed
-  // blocks do not wait for their grace: late readers notice the change. Returns whether memory is, or is to be, given back.
+  // Leaves all memory to GiveBackReturns that is freed or unused: others are short of memory, or of
+  // another kind. Freed blocks do not wait for their grace: late readers notice the change. Returns
+  // whether memory is, or is to be, given back.
   bool GiveUpUnused();
-  // Gives up the memory that the renewal has offered, which others have given back: it is theirs as well from then on.
-  // Best effort: what is refused, or of unknown outcome, is offered again if it still waits.
+  // Gives up the memory that the renewal has offered, which others have given back: it is theirs as
+  // well from then on. Best effort: what is refused, or of unknown outcome, is offered again if it
+  // still waits.
   // Returns whether the server has freed any.
   // Cost: 1 RT.
   Task<bool> GiveUp(Scheduler& scheduler, ServerId server, control::RenewReply offer);
@@ -137,9 +142,11 @@ class RemoteAllocator {
 
   // Call after registering with a reachable `server`: at open, for each session that registers, and
   // from the lease keeper. A new lease makes all memory of the server's earlier leases forgotten.
-  // Returns what leases() was once that lease had begun; 0 if it has ended, and a later one is known.
+  // Returns what leases() was once that lease had begun; 0 if it has ended, and a later one is
+  // known.
   uint64_t Registered(ServerId server, const Registration& registration);
-  // What this compute server takes for its own on the server, in order: each piece's offset and end, and the lease. For
+  // What this compute server takes for its own on the server, in order: each piece's offset and
+  // end, and the lease. For
   // tests: the server knows of it (rule M1).
   struct Granted {
     std::optional<Lease> lease;
@@ -149,11 +156,13 @@ class RemoteAllocator {
 
   // How many leases the memory servers have given this compute server.
   const std::atomic<uint64_t>& leases() const { return registrations_; }
-  // `listener(leases)` is called, under the mutex, for each new lease, before leases() has that value.
+  // `listener(leases)` is called, under the mutex, for each new lease, before leases() has that
+  // value.
   void ListenToNewLeases(std::function<void(uint64_t)> listener) {
     on_new_lease_ = std::move(listener);
   }
-  // `listener` is called, perhaps under the mutex, when memory servers have become nearly full or refuse memory.
+  // `listener` is called, perhaps under the mutex, when memory servers have become nearly full or
+  // refuse memory.
   void ListenToShortages(std::function<void()> listener) { on_shortage_ = std::move(listener); }
   // Call when `server` cannot be reached.
   void Lost(ServerId server, Clock::time_point now);
@@ -161,7 +170,8 @@ class RemoteAllocator {
   // Starts to give unused and freed memory back to all reachable servers in parallel, best effort.
   // Replaces a lost queue pair once. Done when no task of `scheduler` runs any more.
   Task<void> ReleaseAll(Scheduler& scheduler);
-  // Some memory is neither in the tree nor will this compute server give it back: a sweeper has to. Thread-safe.
+  // Some memory is neither in the tree nor will this compute server give it back: a sweeper has to.
+  // Thread-safe.
   void LeaveBehind() { has_left_memory_ = true; }
   // Whether all memory of the server's has been given back that is not in the tree (rule G3).
   // Requires (unchecked): ReleaseAll is done.

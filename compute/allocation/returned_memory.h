@@ -21,7 +21,8 @@ struct ReturnedMemory {
 
 // Memory of a server that goes back to it. Thread-safety: none.
 struct Returns {
-  // Takes all of it, to be sent under the lease. PutBack must follow. nullopt: there is none, or no lease.
+  // Takes all of it, to be sent under the lease. PutBack must follow. nullopt: there is none, or no
+  // lease.
   std::optional<ReturnedMemory> Take(const std::optional<Lease>& lease) {
     if (!lease || ranges.empty()) return std::nullopt;
     is_overdue = false;
@@ -49,13 +50,15 @@ inline bool FillsARequest(const std::vector<control::Range>& ranges) {
 struct ReturnOutcome {
   // Some was refused, or its request got no answer: it is left to a sweeper.
   bool is_left = false;
-  // The queue pair that carried a request without an answer, unless it was replaced since: the server may still handle the
-  // request until that queue pair is destroyed (rule U1), also if it works. 0: none.
+  // The queue pair that carried a request without an answer, unless it was replaced since: the
+  // server may still handle the request until that queue pair is destroyed (rule U1), also if it
+  // works. 0: none.
   uint64_t carrier = 0;
 };
 
-// Sends the ranges, and takes them out of `returns`. Those stay there that were certainly not sent, for want of a queue pair.
-// Nothing is sent behind a request without an answer. No request is repeated: PROTOCOL.md, "Value blocks".
+// Sends the ranges, and takes them out of `returns`. Those stay there that were certainly not sent,
+// for want of a queue pair. Nothing is sent behind a request without an answer. No request is
+// repeated: PROTOCOL.md, "Value blocks".
 // Cost: 1 RT for each few ranges.
 Task<ReturnOutcome> ReturnMemory(Scheduler& scheduler, ServerId server, ReturnedMemory& returns);
 // The same where the queue pair may have been lost long ago. A silent server is not tried again.

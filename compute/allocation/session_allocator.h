@@ -22,8 +22,9 @@ class SessionAllocator {
   // As in RemoteAllocator. Notes a lost server in `op`.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
-  // Whether an operation that ended with `error` is to be tried again, because other compute servers may have given memory
-  // back by then. Waits a little before that. Requires (unchecked): the operation holds no lock.
+  // Whether an operation that ended with `error` is to be tried again, because other compute
+  // servers may have given memory back by then. Waits a little before that. Requires (unchecked):
+  // the operation holds no lock.
   Task<bool> AwaitMemory(const Error& error);
   // Gives memory back to memory servers in the background where that is due.
   // As long as that is under way, the session must be polled: epochs wait for it.

@@ -1,10 +1,12 @@
 // The keys of a file: its lines, without the newlines that end them.
 //
-// A line's bytes are taken as they are: no escapes, no trimming. Lines are numbered by *ids*. `Shuffle` gives the ids a random
-// order within the records to load and within those to insert later.
+// A line's bytes are taken as they are: no escapes, no trimming. Lines are numbered by *ids*.
+// `Shuffle` gives the ids a random order within the records to load and within those to insert
+// later.
 //
 // Thread-safety: immutable but for `Shuffle`.
-// Cost: the bytes of the lines, and 8 bytes for each; while it is read, 16 to 32 bytes for each besides.
+// Cost: the bytes of the lines, and 8 bytes for each; while it is read, 16 to 32 bytes for each
+// besides.
 #pragma once
 
 #include <cassert>
@@ -26,8 +28,8 @@ struct KeyListOptions {
 
 class KeyList {
  public:
-  // Errors: InvalidArgument, with the path and the number of the line: the file cannot be read or is empty; a line is empty,
-  // longer than `most_bytes`, or the same as one before.
+  // Errors: InvalidArgument, with the path and the number of the line: the file cannot be read or
+  // is empty; a line is empty, longer than `most_bytes`, or the same as one before.
   static Result<KeyList> Read(const KeyListOptions& options);
 
   const std::string& path() const { return path_; }
@@ -41,8 +43,9 @@ class KeyList {
     return {text_.data() + (lines_[id] >> kLengthBits), lines_[id] & kMaxLength};
   }
 
-  // Puts the lines below `records` in a random order, and those above. The order depends on nothing else, so that the load
-  // phase and the run phase agree in which ids have which keys. Requires: records <= size().
+  // Puts the lines below `records` in a random order, and those above. The order depends on nothing
+  // else, so that the load phase and the run phase agree in which ids have which keys. Requires:
+  // records <= size().
   void Shuffle(uint64_t records);
 
  private:

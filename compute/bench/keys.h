@@ -1,7 +1,7 @@
 // The keys and values of benchmark records.
 //
-// A record has an id: 0, 1, 2, ... in insertion order. Its key has one of these forms, in each of which the keys of ascending
-// ids are in random order, as with YCSB's hashed inserts:
+// A record has an id: 0, 1, 2, ... in insertion order. Its key has one of these forms, in each of
+// which the keys of ascending ids are in random order, as with YCSB's hashed inserts:
 //
 //   numbers   The *mixed* id. Mixing is a bijection: no two records share a key. All keys have key_bytes:
 //             4 to 8, no prefix   the mixed id of 8 * key_bytes bits, big-endian
@@ -105,7 +105,8 @@ class KeyCodec {
   explicit KeyCodec(uint32_t key_bytes) : KeyCodec(KeyChoice{.key_bytes = key_bytes}) {
     assert(key_bytes >= kMinBenchKeyBytes);
   }
-  // Requires: `key_bytes` as above, and room for kMinNumberBytes behind a prefix; a list for kLines.
+  // Requires: `key_bytes` as above, and room for kMinNumberBytes behind a prefix; a list for
+  // kLines.
   explicit KeyCodec(KeyChoice choice)
       : form_(choice.form),
         key_bytes_(choice.key_bytes),
@@ -136,7 +137,8 @@ class KeyCodec {
   }
   const KeyList& list() const { return *list_; }
 
-  // Writes a record's key to `buffer`. Requires: room for max_key_bytes(), and for 8 bytes; a list has the id.
+  // Writes a record's key to `buffer`. Requires: room for max_key_bytes(), and for 8 bytes; a list
+  // has the id.
   std::string_view Encode(uint64_t id, std::span<char> buffer) const {
     assert(buffer.size() >= std::max<size_t>(max_key_bytes(), sizeof(uint64_t)));
     char* const to = buffer.data();

@@ -95,7 +95,8 @@ TEST(KeyCodecTest, ThePrefixUserIsThatOfLongKeys) {
   for (uint64_t id = 0; id < 100; ++id) ASSERT_EQ(without.Encode(id, a), with.Encode(id, b));
 }
 
-// The first is also that of YCSB; the others are FNV-1a of the number, big-endian, without its sign.
+// The first is also that of YCSB; the others are FNV-1a of the number, big-endian, without its
+// sign.
 TEST(KeyCodecTest, YcsbKeysAreThoseOfGoYcsb) {
   const KeyCodec codec(KeyChoice{.form = KeyForm::kYcsb});
   LongBuffer buffer;

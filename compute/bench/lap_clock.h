@@ -1,9 +1,10 @@
 // LapClock: how long operations take, at the least cost of a reading.
 //
-// Reads the processor's time-stamp counter if that is invariant, that is, counts at one rate on all processors and in every
-// power state (AMD64 Architecture Programmer's Manual 2, TSC; Intel SDM 3, Invariant TSC): 7 ns. Otherwise reads
-// std::chrono::steady_clock: 23 ns. A reading of the counter waits for no instruction before it, so it may be early by what
-// the processor has begun ahead, some 100 ns.
+// Reads the processor's time-stamp counter if that is invariant, that is, counts at one rate on all
+// processors and in every power state (AMD64 Architecture Programmer's Manual 2, TSC; Intel SDM 3,
+// Invariant TSC): 7 ns. Otherwise reads
+// std::chrono::steady_clock: 23 ns. A reading of the counter waits for no instruction before it, so
+// it may be early by what the processor has begun ahead, some 100 ns.
 //
 // Thread-safety: thread-safe.
 #pragma once

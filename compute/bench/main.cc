@@ -212,7 +212,8 @@ Result<std::unique_ptr<Store>> OpenStore(const Plan& plan, BenchReport& report) 
   return std::unique_ptr<Store>(std::move(store));
 }
 
-// Notes the processor time that the server uses during a phase in `seconds`. For a store, it calls the phase alone.
+// Notes the processor time that the server uses during a phase in `seconds`. For a store, it calls
+// the phase alone.
 Result<PhaseResult> WithServer(Store& store, BenchReport& report,
                                std::optional<double> ServerReport::* seconds,
                                Result<PhaseResult> (*phase)(Store&, const RunnerOptions&)) {

@@ -109,7 +109,8 @@ Status PlanLoadOrder(const FlagValues& flags, bool loads, RunnerOptions& runner)
   return Ok();
 }
 
-// The most records that the run inserts. A twentieth of the operations are inserts; so many more are 20 standard deviations.
+// The most records that the run inserts. A twentieth of the operations are inserts; so many more
+// are 20 standard deviations.
 uint64_t MostInserts(const Plan& plan) {
   const RunnerOptions& runner = plan.runner;
   if (!plan.run || !runner.workload.has_inserts()) return 0;

@@ -80,7 +80,8 @@ Result<Plan> MakePlan(const FlagValues& flags);
 Status PlanDesign(const FlagValues& flags, Plan& plan);
 
 // Completes a plan with the keys that its `key_list` asked for.
-// Errors: InvalidArgument: there are too few of them for --records or for what the workload inserts.
+// Errors: InvalidArgument: there are too few of them for --records or for what the workload
+// inserts.
 Status UseKeys(const FlagValues& flags, KeyList keys, Plan& plan);
 
 // Errors: InvalidArgument, with what to do, if the store does not take keys of the plan's length.
@@ -92,7 +93,8 @@ Status CheckKeysFit(const Store& store, const Plan& plan);
 // of its scan.
 Status CheckMayWrite(Store& store, const Plan& plan);
 
-// Memory that a store needs for `records` records in random order, with a reserve, if their keys share no bytes.
+// Memory that a store needs for `records` records in random order, with a reserve, if their keys
+// share no bytes.
 uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes);
 
 }  // namespace gossamer::bench

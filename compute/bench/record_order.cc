@@ -24,7 +24,8 @@ std::vector<uint64_t> NumbersInOrder(uint64_t records, uint32_t bits) {
   return ids;
 }
 
-// Decimals of different lengths are ordered as if zeros followed them, and without these the shorter, lesser one is first.
+// Decimals of different lengths are ordered as if zeros followed them, and without these the
+// shorter, lesser one is first.
 std::vector<uint64_t> YcsbInOrder(uint64_t records) {
   struct Record {
     uint64_t aligned;  // with as many digits as the longest

@@ -28,8 +28,9 @@ std::string_view LoadOrderName(LoadOrder order);
 std::string LoadOrderNames();
 std::optional<LoadOrder> ParseLoadOrder(std::string_view name);
 
-// The ids below `records` in the order of loading, with runs of `run` records. Empty for kRandom: the
-// ids themselves. Requires: KeyForm::kLines for kFile. Cost: 8 bytes a record, 16 for kRuns, and a sort, which takes 16 more for KeyForm::kYcsb.
+// The ids below `records` in the order of loading, with runs of `run` records. Empty for kRandom:
+// the ids themselves. Requires: KeyForm::kLines for kFile. Cost: 8 bytes a record, 16 for kRuns,
+// and a sort, which takes 16 more for KeyForm::kYcsb.
 std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_t records,
                                  uint32_t run, uint64_t seed);
 

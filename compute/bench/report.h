@@ -18,7 +18,8 @@ namespace gossamer::bench {
 // A server of the Redis protocol that was measured.
 struct ServerReport {
   std::string software;  // "Redis 7.0.15"
-  // Processor time that the server used, of all its threads; nullopt if it did not tell, as it has ended meanwhile.
+  // Processor time that the server used, of all its threads; nullopt if it did not tell, as it has
+  // ended meanwhile.
   std::optional<double> load_cpu_seconds = 0;
   std::optional<double> run_cpu_seconds = 0;
 };

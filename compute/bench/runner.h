@@ -3,8 +3,8 @@
 // Each thread has its own session, operation stream and statistics. The hot loop shares only the
 // ids of inserted records (an atomic) and the request to stop (read only). With batch 1,
 // `coroutines` coroutines on each thread keep one operation in flight each. With batch > 1, a
-// thread passes that many operations at a time to MultiGet and MultiPut. A load in the order of keys
-// goes through LoadSorted.
+// thread passes that many operations at a time to MultiGet and MultiPut. A load in the order of
+// keys goes through LoadSorted.
 //
 // Latency lasts from just before an operation's key is chosen until its completion, on the steady
 // clock. That takes one reading for each operation, because its end is the start of the coroutine's

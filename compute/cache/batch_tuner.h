@@ -1,9 +1,9 @@
 // BatchTuner: finds the number of keys that a session should traverse together.
 //
 // The best size depends on the size of the cache, the processor and the load of the memory bus, so
-// the tuner measures. A chunk of keys is traversed in batches of some size; one chunk in kTrialEvery
-// is a *trial*: it takes the next size in turn, and its time for a key is reported. Each size keeps
-// its last kWindow trials, and the size with the least median is the best. So
+// the tuner measures. A chunk of keys is traversed in batches of some size; one chunk in
+// kTrialEvery is a *trial*: it takes the next size in turn, and its time for a key is reported.
+// Each size keeps its last kWindow trials, and the size with the least median is the best. So
 //
 // - all sizes are compared over the same time, and old trials do not count;
 // - a trial that was interrupted by other threads does not count either;
@@ -12,9 +12,9 @@
 //
 // The first chunks are all trials, until each size has kWindow of them: some 5,000 keys.
 //
-// Chunks of different lengths are different workloads: a chunk of 4 keys cannot tell what batches of
-// 64 are worth. Each power of two of lengths is tuned by itself, among the sizes that differ for it.
-// Size 1 is always among them, so that a session does not batch where batching loses.
+// Chunks of different lengths are different workloads: a chunk of 4 keys cannot tell what batches
+// of 64 are worth. Each power of two of lengths is tuned by itself, among the sizes that differ for
+// it. Size 1 is always among them, so that a session does not batch where batching loses.
 //
 // Thread-safety: none; one for each session.
 // Cost: some instructions; two readings of the clock for a trial.

@@ -19,7 +19,8 @@ using CostOfKey = std::function<double(uint32_t size)>;
 
 constexpr uint32_t kSettling = BatchTuner::kWindow * BatchTuner::kSizes.size();
 
-// Tunes chunks of `keys` whose traversal costs what `cost` says. Returns how many chunks had each size.
+// Tunes chunks of `keys` whose traversal costs what `cost` says. Returns how many chunks had each
+// size.
 std::map<uint32_t, uint32_t> Tune(BatchTuner& tuner, size_t keys, uint32_t chunks,
                                   const CostOfKey& cost) {
   std::map<uint32_t, uint32_t> sizes;

@@ -1,6 +1,6 @@
 // CachedNode: an internal node of the tree as the cache keeps it: a SeparatorNode whose payload is
-// the children, of a level 1 node each with its LeafHint, and a tail with what the tree needs to know
-// of it.
+// the children, of a level 1 node each with its LeafHint, and a tail with what the tree needs to
+// know of it.
 //
 // Thread-safety: immutable, except hints (atomics) and what is marked as the cache's (under its
 // mutex). Readers hold an epoch guard.
@@ -27,7 +27,8 @@ class CachedNode {
   static CachedNode Make(NodeArena& arena, SeparatorList& separators, RemotePtr pointer,
                          const InternalNode& node);
   // A copy of `old`, of level 1, with more children behind child `index`. They get no hints.
-  // Requires: the separators of `children` ascend, and lie between those of child `index` and the next one.
+  // Requires: the separators of `children` ascend, and lie between those of child `index` and the
+  // next one.
   static CachedNode MakeWithChildren(NodeArena& arena, SeparatorList& separators, CachedNode old,
                                      uint32_t index, std::span<const InternalNode::Child> children);
 
@@ -37,8 +38,8 @@ class CachedNode {
 
   RemotePtr pointer() const { return RemotePtr::FromWord(tail().pointer); }
   NodeVersion version() const { return tail().version; }
-  // Whether this has the content of `node` at `pointer`, but for the version. A child's low fence never changes: of equal
-  // children the separators are equal.
+  // Whether this has the content of `node` at `pointer`, but for the version. A child's low fence
+  // never changes: of equal children the separators are equal.
   bool HasContentOf(RemotePtr pointer, const InternalView& node) const;
   uint32_t level() const { return tail().level; }
   uint32_t count() const { return node_->count(); }

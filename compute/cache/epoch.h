@@ -4,11 +4,12 @@
 // freed once every reader was seen idle or in a later epoch. Source: Fraser, "Practical
 // lock-freedom" (2004).
 //
-// Memory model: an object is retired in epoch E by the fetch_add that starts E+1, after it was unlinked.
-// A reader that announces E+1 or later has read that fetch_add, or a later one, with acquire: it sees the
-// object unlinked. A reader that announces E or earlier holds the object back. A reader has a light fence
-// between its announcement and what it reads, a collection a heavy one before it looks at the
-// announcements (asymmetric_fence.h): a reader that it sees idle sees all unlinked that was retired by then. An announcement is a
+// Memory model: an object is retired in epoch E by the fetch_add that starts E+1, after it was
+// unlinked. A reader that announces E+1 or later has read that fetch_add, or a later one, with
+// acquire: it sees the object unlinked. A reader that announces E or earlier holds the object back.
+// A reader has a light fence between its announcement and what it reads, a collection a heavy one
+// before it looks at the announcements (asymmetric_fence.h): a reader that it sees idle sees all
+// unlinked that was retired by then. An announcement is a
 // release: what the reader read under its guard before is over when the collection sees it.
 //
 // Thread-safety: a reader belongs to one thread. `Retire` and `Collect` are called under the
@@ -65,8 +66,8 @@ class EpochDomain {
   EpochDomain(const EpochDomain&) = delete;
   EpochDomain& operator=(const EpochDomain&) = delete;
 
-  // Frees `object` once no reader can see it: after some kCollectAt more, or once the reader that holds
-  // it back has ended its guard, and as many more.
+  // Frees `object` once no reader can see it: after some kCollectAt more, or once the reader that
+  // holds it back has ended its guard, and as many more.
   void Retire(void* object) {
     retired_.push_back({epoch_.fetch_add(1, std::memory_order_release), object});
     if (retired_.size() >= collect_at_) Collect();

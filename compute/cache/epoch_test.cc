@@ -40,8 +40,8 @@ TEST_F(EpochTest, WhatAReaderMayStillSeeStays) {
   EXPECT_GT(freed_, 200);
 }
 
-// What a reader holds back is looked at once for each 64 objects more. (Each object once was a walk through
-// all.)
+// What a reader holds back is looked at once for each 64 objects more. (Each object once was a walk
+// through all.)
 TEST_F(EpochTest, ManyObjectsThatAReaderHoldsBackAreSeldomLookedAt) {
   EpochReader reader(*domain_);
   {

@@ -1,11 +1,11 @@
 // FillPlan: which internal nodes a compute server should READ before operations ask for them.
 //
-// The cache of a new compute server is empty. Operations would fill it one node for each miss, at the
-// cost of a round trip each. Instead, once misses repeat, a *pass* goes through the levels of the
-// tree from the top down, and in each from left to right: the nodes that are missing below one
-// parent are READ together. Sessions work on a pass one parent at a time, each time that one of them
-// misses again. So a pass costs nothing when nobody misses, and no node is READ twice but by chance.
-// Only one session at a time looks for nodes; others do not wait for it.
+// The cache of a new compute server is empty. Operations would fill it one node for each miss, at
+// the cost of a round trip each. Instead, once misses repeat, a *pass* goes through the levels of
+// the tree from the top down, and in each from left to right: the nodes that are missing below one
+// parent are READ together. Sessions work on a pass one parent at a time, each time that one of
+// them misses again. So a pass costs nothing when nobody misses, and no node is READ twice but by
+// chance. Only one session at a time looks for nodes; others do not wait for it.
 //
 // A pass stops at a level whose missing nodes would not fit into the cache beside what it holds: no
 // node is evicted for one that nobody has asked for. After a pass, as many misses as it has looked
@@ -61,9 +61,9 @@ class FillPlan {
     const uint64_t misses = misses_.fetch_add(1, std::memory_order_relaxed) + 1;
     return misses >= needed_.load(std::memory_order_relaxed);
   }
-  // Sets `next` to the missing nodes below the next parent. The caller holds the work until they are in
-  // the cache. Returns none if there is nothing to do: the pass has ended, others still READ nodes of
-  // the level above, or another session is looking for nodes.
+  // Sets `next` to the missing nodes below the next parent. The caller holds the work until they
+  // are in the cache. Returns none if there is nothing to do: the pass has ended, others still READ
+  // nodes of the level above, or another session is looking for nodes.
   Work Next(NodeCache::Reader& reader, Nodes& next);
   // Whether there is room for one more node. Nodes that would evict others should not enter.
   bool HasRoom() const { return cache_.room() >= BytesOf(1); }

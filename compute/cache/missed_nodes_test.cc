@@ -11,8 +11,8 @@
 namespace gossamer {
 namespace {
 
-// Of the misses of a full cache about one in eight inserts a node. Each node enters some time, and the hit rate stays near
-// the cache's share of the nodes.
+// Of the misses of a full cache about one in eight inserts a node. Each node enters some time, and
+// the hit rate stays near the cache's share of the nodes.
 TEST(NodeCacheTest, FewMissedNodesEnterAFullCache) {
   constexpr uint64_t kNodes = 200;
   constexpr uint64_t kMisses = 40'000;

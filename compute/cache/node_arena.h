@@ -1,19 +1,19 @@
 // NodeArena: memory for the nodes of one cache, in whole cache lines.
 //
-// Blocks come from chunks. The first are small, for small caches; later ones are in 2 MB pages where
-// the kernel makes some on first touch, because a traversal touches random nodes and each would cost a
-// TLB miss. (Reserved pages, vm.nr_hugepages, are left to memory servers.) Chunks stay until the arena
-// ends.
+// Blocks come from chunks. The first are small, for small caches; later ones are in 2 MB pages
+// where the kernel makes some on first touch, because a traversal touches random nodes and each
+// would cost a TLB miss. (Reserved pages, vm.nr_hugepages, are left to memory servers.) Chunks stay
+// until the arena ends.
 //
-// A freed block serves later requests of its size, or of smaller ones, and joins its free neighbours:
-// no two free blocks of a chunk are neighbours. So the memory in use does not creep up while nodes of
-// many sizes replace each other.
+// A freed block serves later requests of its size, or of smaller ones, and joins its free
+// neighbours: no two free blocks of a chunk are neighbours. So the memory in use does not creep up
+// while nodes of many sizes replace each other.
 //
-// Sizes are whole lines; those of large blocks (the roots of indexes) are rounded up by an eighth at most.
-// So each size has a list of free blocks, of which any one serves.
+// Sizes are whole lines; those of large blocks (the roots of indexes) are rounded up by an eighth
+// at most. So each size has a list of free blocks, of which any one serves.
 //
-// Thread-safety: none; under the owner's lock. Cost: a few loads, and a binary search of the chunks;
-// rarely a system call.
+// Thread-safety: none; under the owner's lock. Cost: a few loads, and a binary search of the
+// chunks; rarely a system call.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,8 @@ class NodeArena {
   NodeArena(const NodeArena&) = delete;
   NodeArena& operator=(const NodeArena&) = delete;
 
-  // Returns memory for `bytes`, aligned to a cache line. Throws std::bad_alloc as operator new does, and
-  // then changes nothing.
+  // Returns memory for `bytes`, aligned to a cache line. Throws std::bad_alloc as operator new
+  // does, and then changes nothing.
   void* Allocate(size_t bytes);
   // `block` was allocated with this number of bytes.
   void Free(void* block, size_t bytes);
@@ -91,8 +91,8 @@ class NodeArena {
     const size_t step = std::bit_floor(lines) / kSteps;
     return (lines + step - 1) / step * step;
   }
-  // The list of free blocks with so many lines. Those of a list serve any request whose LinesFor has
-  // that list.
+  // The list of free blocks with so many lines. Those of a list serve any request whose LinesFor
+  // has that list.
   static size_t ListOf(size_t lines) {
     if (lines < kSmallSizes) return lines;
     const size_t power = std::bit_floor(lines);

@@ -42,8 +42,8 @@ TEST(NodeArenaTest, BlocksAreApart) {
   }
 }
 
-// A large block that grows and shrinks by a line each time, as the root of an index does, uses its own
-// memory again. (The search for a free one once walked a list of all sizes.)
+// A large block that grows and shrinks by a line each time, as the root of an index does, uses its
+// own memory again. (The search for a free one once walked a list of all sizes.)
 TEST(NodeArenaTest, LargeBlocksOfManySizesShareMemory) {
   NodeArena arena;
   std::byte* block = nullptr;
@@ -60,8 +60,8 @@ TEST(NodeArenaTest, LargeBlocksOfManySizesShareMemory) {
   EXPECT_EQ(arena.mapped_bytes(), mapped);
 }
 
-// Nodes of many sizes replace each other at random for a long time, under a bound, as in a cache that
-// evicts. The memory in use stays near the bound.
+// Nodes of many sizes replace each other at random for a long time, under a bound, as in a cache
+// that evicts. The memory in use stays near the bound.
 TEST(NodeArenaTest, MemoryInUseStaysNearABoundOfTheBlocks) {
   constexpr size_t kBound = 60'000;
   constexpr size_t kFewestLines = 12;

@@ -1,5 +1,5 @@
-// Lookups: no lock, no virtual call. FindSpot, FindLeaves and Find allocate nothing; what collects nodes
-// appends to its caller's vector.
+// Lookups: no lock, no virtual call. FindSpot, FindLeaves and Find allocate nothing; what collects
+// nodes appends to its caller's vector.
 #include "compute/cache/node_cache.h"
 
 #include <algorithm>

@@ -5,24 +5,26 @@
 // operation that finds a stale node calls `Forget`. Lookups then no longer find the node, but its
 // hints are kept for its return while there is room.
 //
-// The cache does not follow the tree's pointers from node to node. For each level it has an index of
-// its own (SeparatorIndex) from low fences to nodes, so that a lookup searches one index, of some
-// megabytes for 50 M records, and one node. Only if the node of level 1 is missing, the index of
-// level 2 is asked for it, and so on up to the root word. A key range belongs to one node of a level
-// at most: a node that enters displaces others from its range.
+// The cache does not follow the tree's pointers from node to node. For each level it has an index
+// of its own (SeparatorIndex) from low fences to nodes, so that a lookup searches one index, of
+// some megabytes for 50 M records, and one node. Only if the node of level 1 is missing, the index
+// of level 2 is asked for it, and so on up to the root word. A key range belongs to one node of a
+// level at most: a node that enters displaces others from its range.
 //
-// The cache never exceeds its bound in bytes: it makes room before a node enters. What goes is what was
-// of least use: see `Reader`. The bound is of the nodes that lookups can find. Not counted are nodes that
-// were removed while readers may still see them: some 64, and while a reader has lost its processor in
-// a lookup, all that are replaced meanwhile. Nor is free memory between the nodes: a fifth or so.
+// The cache never exceeds its bound in bytes: it makes room before a node enters. What goes is what
+// was of least use: see `Reader`. The bound is of the nodes that lookups can find. Not counted are
+// nodes that were removed while readers may still see them: some 64, and while a reader has lost
+// its processor in a lookup, all that are replaced meanwhile. Nor is free memory between the nodes:
+// a fifth or so.
 //
-// Admission: to replace a cached node costs more processor time than a miss. A missed node that fits only
-// after an eviction is admitted once in kMissesPerAdmission misses, by a pseudo-random draw. A node that is
-// missed often enters soon. Nodes of equal use replace each other so many times more slowly.
+// Admission: to replace a cached node costs more processor time than a miss. A missed node that
+// fits only after an eviction is admitted once in kMissesPerAdmission misses, by a pseudo-random
+// draw. A node that is missed often enters soon. Nodes of equal use replace each other so many
+// times more slowly.
 //
 // Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
-// block and write nothing that another thread reads on its way. They allocate nothing, but what collects
-// nodes appends to its caller's vector. Changes hold a mutex.
+// block and write nothing that another thread reads on its way. They allocate nothing, but what
+// collects nodes appends to its caller's vector. Changes hold a mutex.
 #pragma once
 
 #include <array>
@@ -108,16 +110,16 @@ class NodeCache {
 
   // ---- Lookups
 
-  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown. `high`, unless null, gets
-  // the high fence of the step's node according to its parent.
+  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is
+  // unknown. `high`, unless null, gets the high fence of the step's node according to its parent.
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level,
                            HighFence* high = nullptr) const;
   // Whether a lookup counts as a use of the node that it finds.
   enum class Counts : uint8_t { kUse, kNothing };
   // The leaf of `key`.
   LeafSpot FindSpot(Reader& reader, KeyView key, Counts counts = Counts::kUse) const;
-  // The leaves of many keys, in the order of the keys, found by `find`, `batch` of them at a time. One
-  // epoch guard for all. Requires: `batch` is 1 to kMaxGroup.
+  // The leaves of many keys, in the order of the keys, found by `find`, `batch` of them at a time.
+  // One epoch guard for all. Requires: `batch` is 1 to kMaxGroup.
   void FindLeaves(Reader& reader, std::span<const KeyView> keys, size_t batch,
                   std::span<LeafSpot> spots, PlaceFinder find = FindPlaces) const;
   // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
@@ -139,31 +141,35 @@ class NodeCache {
   // Of an operation that begins now.
   static constexpr uint64_t kNow = ~uint64_t{0};
 
-  // Functions that insert nodes return how many other nodes they evicted. They, and SetRoot, do nothing for an operation that
-  // began when flushes() was less than now, as `began` says: its pointers may be of the past.
+  // Functions that insert nodes return how many other nodes they evicted. They, and SetRoot, do
+  // nothing for an operation that began when flushes() was less than now, as `began` says: its
+  // pointers may be of the past.
 
   void SetRoot(RootWord root, uint64_t began = kNow);
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
   // that stay keep their hints.
   uint32_t Insert(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow);
-  // The same. If only the version is new, sets the version: a split on this compute server adds its children to the cache
-  // before it writes the parent.
+  // The same. If only the version is new, sets the version: a split on this compute server adds its
+  // children to the cache before it writes the parent.
   uint32_t Insert(RemotePtr pointer, const InternalView& node, uint64_t began = kNow);
-  // As Insert, for a node that a lookup missed. If it fits only after an eviction, it is admitted by a draw.
+  // As Insert, for a node that a lookup missed. If it fits only after an eviction, it is admitted
+  // by a draw.
   uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow);
   // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
                        const InternalNode& right, uint64_t began = kNow);
-  // Adds `leaves`, which this compute server has split off one leaf, to the cached node `parent` before the remote one is
-  // updated. Meanwhile this compute server's operations need not go through the left neighbour. Adds all of them or, if
-  // the cached node has others in their range, none.
+  // Adds `leaves`, which this compute server has split off one leaf, to the cached node `parent`
+  // before the remote one is updated. Meanwhile this compute server's operations need not go
+  // through the left neighbour. Adds all of them or, if the cached node has others in their range,
+  // none.
   // Requires: at least one; their separators ascend.
   uint32_t InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
                           uint64_t began = kNow);
   // Forgets the node at `level` whose range contains `key`, except for its hints, if it is the one
   // at `pointer`.
   void Forget(uint32_t level, KeyView key, RemotePtr pointer);
-  // Forgets all nodes, their hints, and the root word, and takes nothing more of operations that have begun.
+  // Forgets all nodes, their hints, and the root word, and takes nothing more of operations that
+  // have begun.
   void Clear();
   // How often Clear has been called.
   const std::atomic<uint64_t>& flushes() const { return flushes_; }
@@ -243,9 +249,9 @@ class NodeCache {
   SeparatorList scratch_;
   uint64_t draws_ = 0;
   std::atomic<uint64_t> flushes_ = 0;
-  // All nodes form a ring that a clock hand walks. A new node enters just before the hand, and so has
-  // a whole round to be used. Where the hand passes, a node's benefit is halved and its uses since
-  // are added; a node without benefit goes. The root is never evicted for another node.
+  // All nodes form a ring that a clock hand walks. A new node enters just before the hand, and so
+  // has a whole round to be used. Where the hand passes, a node's benefit is halved and its uses
+  // since are added; a node without benefit goes. The root is never evicted for another node.
   SeparatorNode* hand_ = nullptr;
   size_t count_ = 0;
 };

@@ -53,7 +53,8 @@ uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
   if (node.level > kLevels) return 0;
   const CachedNode cached = NodeCovering(node.level, node.low());
   if (cached && cached.pointer() == pointer) {
-    // A cached node with a child added before its parent's write has the old version and more children.
+    // A cached node with a child added before its parent's write has the old version and more
+    // children.
     const bool is_same = cached.version() == node.version && cached.count() == node.children.size();
     if (is_same || IsNewer(cached.version(), node.version)) return 0;
   }
@@ -189,8 +190,8 @@ bool NodeCache::TryEnter(CachedNode fresh) {
   if (needed > room()) return false;
   const uint64_t room_for_index = room() - needed;
   const uint64_t bytes_before = bytes();
-  // Usually a child was added, and the fresh node has the old one's range. `low` must be the old node's own low fence:
-  // SeparatorIndex::Remove can leave a second entry inside its range.
+  // Usually a child was added, and the fresh node has the old one's range. `low` must be the old
+  // node's own low fence: SeparatorIndex::Remove can leave a second entry inside its range.
   const bool takes_its_place =
       old && before.ends_there && old.high() == high && old.node()->CompareSeparator(0, low) == 0;
   // An end first: what lies behind it is not the fresh node's.

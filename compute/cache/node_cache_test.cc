@@ -51,8 +51,8 @@ TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
   EXPECT_TRUE(cache.FindSpot(reader, "k").leaf.is_null()) << "its parent is not cached";
 }
 
-// Two entries of the index may lead to one node: SeparatorIndex::Remove leaves the second. If a node takes the second's
-// place, both entries must go.
+// Two entries of the index may lead to one node: SeparatorIndex::Remove leaves the second. If a
+// node takes the second's place, both entries must go.
 TEST(NodeCacheTest, ANodeWithTwoEntriesLosesBoth) {
   constexpr uint64_t kNodes = 4000;  // an index of several nodes
   constexpr uint64_t kFanout = 4;
@@ -241,7 +241,8 @@ TEST(NodeCacheTest, TakesNothingOfOperationsOfThePast) {
   EXPECT_TRUE(FindLeaf(cache, reader, 15));
 }
 
-// Lookups meet a cache that evicts, forgets, splits and joins nodes all the time, and gives them new
+// Lookups meet a cache that evicts, forgets, splits and joins nodes all the time, and gives them
+// new
 // children: each answer is right, or says that the parent is not cached.
 class NodeCacheChangesTest : public testing::Test {
  protected:

@@ -11,8 +11,8 @@ namespace {
 SeparatorNode* NodeOf(uint64_t word) { return std::bit_cast<SeparatorNode*>(word); }
 uint64_t WordOf(const SeparatorNode* node) { return reinterpret_cast<uint64_t>(node); }
 
-// A node with one separator, which no key is below. It is never freed: a store may be destroyed after
-// all static objects.
+// A node with one separator, which no key is below. It is never freed: a store may be destroyed
+// after all static objects.
 const SeparatorNode* MakeGapNode() {
   static NodeArena& arena = *new NodeArena;
   SeparatorList list;

@@ -7,12 +7,12 @@
 // that adds or removes one makes a new node and swaps one pointer, in the payload of the node above
 // or in `root_`. So a reader that loads the root sees a whole tree: some nodes may be older than
 // others, and then it finds what the map held a moment before. Replaced nodes are retired by epochs
-// (epoch.h); a reader holds a guard while it reads. Nothing is written on the read side, and nothing
-// is tried again. Pointers are stored with release and loaded with acquire.
+// (epoch.h); a reader holds a guard while it reads. Nothing is written on the read side, and
+// nothing is tried again. Pointers are stored with release and loaded with acquire.
 //
-// The root may be wide, up to kMaxRootCount separators: that saves a level of small nodes. But a change of a node
-// copies it. Once changes are frequent (`ExpectChanges`), only a root above other nodes of the index is wide: it seldom
-// changes.
+// The root may be wide, up to kMaxRootCount separators: that saves a level of small nodes. But a
+// change of a node copies it. Once changes are frequent (`ExpectChanges`), only a root above other
+// nodes of the index is wide: it seldom changes.
 //
 // Thread-safety: `root` and what is reached from it are for readers in a guard; the rest is under
 // the owner's lock.
@@ -76,8 +76,8 @@ class SeparatorIndex {
   // The first entry above `key`; nullopt if there is none.
   std::optional<Entry> Above(KeyView key) const;
 
-  // From `separator` on, up to the next separator, `word` holds. Returns false, and changes nothing,
-  // if the nodes would grow by more than `most_bytes`.
+  // From `separator` on, up to the next separator, `word` holds. Returns false, and changes
+  // nothing, if the nodes would grow by more than `most_bytes`.
   bool Set(KeyView separator, uint64_t word, uint64_t most_bytes);
   // What holds below `separator`, an entry, holds at it as well; below the empty one, a gap. Never
   // makes the nodes grow. (The first separator of a node stays, unless the node goes as a whole.)
@@ -89,8 +89,8 @@ class SeparatorIndex {
     SeparatorNode* node;
     uint32_t index;
   };
-  // More levels than memory has room for. A root of height 1 is split at more than kMaxCount entries, a higher one at
-  // more than kMaxRootCount.
+  // More levels than memory has room for. A root of height 1 is split at more than kMaxCount
+  // entries, a higher one at more than kMaxRootCount.
   static constexpr size_t kMaxHeight = 8;
 
   // The way from the root to the entry that covers `key`.

@@ -12,8 +12,8 @@ constexpr size_t kWordBytes = sizeof(uint64_t);
 // The 8 bytes of `key` at `at`, padded with zeros.
 uint64_t WordAt(KeyView key, size_t at) { return KeyPrefix(key.substr(std::min(at, key.size()))); }
 
-// How many of `kCount` digests are at most `digest`. Without a branch: the compiler compares several at a time. (Lookups
-// search many nodes, by wider vectors: traversal-inl.h.)
+// How many of `kCount` digests are at most `digest`. Without a branch: the compiler compares
+// several at a time. (Lookups search many nodes, by wider vectors: traversal-inl.h.)
 template <uint32_t kCount>
 uint32_t CountAtMost(const int32_t* digests, int32_t digest) {
   uint32_t count = 0;
@@ -122,7 +122,8 @@ SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, const S
     if (has_other_words || !separator.starts_with(prefix())) return nullptr;
     added_bytes += static_cast<uint32_t>(separator.size()) - prefix_bytes_;
   }
-  // Nor do digests order separators below the least one or far above the greatest: Make chooses another base and shift.
+  // Nor do digests order separators below the least one or far above the greatest: Make chooses
+  // another base and shift.
   if (WordAt(added.separator(0), word_at_) < base_) return nullptr;
   const uint64_t last_word = WordAt(added.separator(added_count - 1), word_at_);
   if (index == count_ && Digest(last_word) == kGreatestDigest) return nullptr;

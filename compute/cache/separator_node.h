@@ -13,11 +13,12 @@
 // line. It touches the header, one line of digests and one of payload. Only if the key's digest
 // equals the one found, and the node is not *lossless*, whole separators are compared.
 //
-// Separator 0 has the digest 0, and so has every key below separator 1: a search need not compare separator 0, since its
-// keys are never below it. It may be the empty key, far from all others, and takes no part in the choice of digests.
+// Separator 0 has the digest 0, and so has every key below separator 1: a search need not compare
+// separator 0, since its keys are never below it. It may be the empty key, far from all others, and
+// takes no part in the choice of digests.
 //
-// `word_at` is 0 if no other separator is longer than 8 bytes, else the length of the prefix that all of them share, so
-// that long keys are told apart where they differ.
+// `word_at` is 0 if no other separator is longer than 8 bytes, else the length of the prefix that
+// all of them share, so that long keys are told apart where they differ.
 //
 // A node of *pairs* holds 64-bit integers with their values: the payload is the integer itself and
 // the value, and nothing else is kept of a separator. So a lookup ends in the line of the payload,
@@ -103,11 +104,11 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   // Makes a node of items [begin, end) of `list`. Requires: 1 to kMaxCount items.
   static SeparatorNode* Make(NodeArena& arena, const SeparatorList& list, size_t begin, size_t end,
                              Shape shape);
-  // Makes a copy of this node with the items `added` from `index` on, and zeroes its tail. The other items are not
-  // searched or encoded again: this is several times quicker than Make. Returns null if their digests have to be made
-  // anew.
-  // Requires: separator index - 1 is below those of `added`, separator `index` above; at least one of them, and at most
-  // kMaxCount items with them; not a node of pairs.
+  // Makes a copy of this node with the items `added` from `index` on, and zeroes its tail. The
+  // other items are not searched or encoded again: this is several times quicker than Make. Returns
+  // null if their digests have to be made anew.
+  // Requires: separator index - 1 is below those of `added`, separator `index` above; at least one
+  // of them, and at most kMaxCount items with them; not a node of pairs.
   SeparatorNode* CopyWith(NodeArena& arena, uint32_t index, const SeparatorList& added,
                           uint32_t tail_bytes) const;
   struct Pair {
@@ -164,8 +165,8 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   uint64_t low() const { return base_; }
   uint64_t pair_key(uint32_t i) const { return payload(i).load(std::memory_order_relaxed); }
   std::atomic<uint64_t>& pair_value(uint32_t i) const { return payload(i, 1); }
-  // Digest `i` is the last that is at most that of `key`. Returns the last pair whose key is at most
-  // `key`; of none, the first.
+  // Digest `i` is the last that is at most that of `key`. Returns the last pair whose key is at
+  // most `key`; of none, the first.
   uint32_t ConfirmPair(uint32_t i, uint64_t key) const {
     while (i != 0 && pair_key(i) > key) --i;
     return i;
@@ -200,7 +201,8 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
                                   Shape shape);
   // Whether the digest of `separator`, whose word is `word`, tells it from every lesser key.
   bool IsLossless(KeyView separator, uint64_t word) const;
-  // Chooses shift_ and fills the lines of digests and what divides them. `word_of(i)`: of separator i.
+  // Chooses shift_ and fills the lines of digests and what divides them. `word_of(i)`: of separator
+  // i.
   template <typename WordOf>
   void FillDigests(const WordOf& word_of);
   // Pads the lines of digests, and fills what divides them.

@@ -40,8 +40,8 @@ TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
   }
 }
 
-// The leftmost node of each level begins with the empty key. Its other separators are told apart by their digests all the
-// same, and a key below them all is found without a comparison with them.
+// The leftmost node of each level begins with the empty key. Its other separators are told apart by
+// their digests all the same, and a key below them all is found without a comparison with them.
 TEST(SeparatorNodeTest, DigestsDoNotTieForTheEmptyKey) {
   NodeArena arena;
   SeparatorList list;
@@ -57,7 +57,8 @@ TEST(SeparatorNodeTest, DigestsDoNotTieForTheEmptyKey) {
   SeparatorNode::Free(arena, node);
 }
 
-// Grows a node: by copies with one or more items in one place, and from the list where CopyWith returns null.
+// Grows a node: by copies with one or more items in one place, and from the list where CopyWith
+// returns null.
 TEST_P(SeparatorTest, ACopyWithItemsIsTheNodeOfAllItems) {
   NodeArena arena;
   size_t copies = 0;

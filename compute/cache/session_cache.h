@@ -113,8 +113,8 @@ class SessionCache {
     cache_.Forget(path.level, path.low, path.node);
   }
 
-  // Corrects the hint of the leaf at `spot`, which contains `key`, by the units read. `known`: a bit
-  // set of unit numbers; unit_at(number) is a GroupView.
+  // Corrects the hint of the leaf at `spot`, which contains `key`, by the units read. `known`: a
+  // bit set of unit numbers; unit_at(number) is a GroupView.
   template <typename UnitAt>
   void LearnHint(KeyView key, const NodeCache::LeafSpot& spot, const LeafGeometry& geometry,
                  uint32_t known, UnitAt&& unit_at) {

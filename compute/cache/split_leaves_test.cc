@@ -25,8 +25,9 @@ TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
   EXPECT_EQ(FindLeaf(cache, reader, 16)->hint, 3u);
 }
 
-// Parents of a few and of many leaves, with separators that a copy can take over and with longer ones; the leaves are split
-// off the sixth child, or off the last one of a parent that ends there or has no end.
+// Parents of a few and of many leaves, with separators that a copy can take over and with longer
+// ones; the leaves are split off the sixth child, or off the last one of a parent that ends there
+// or has no end.
 TEST(NodeCacheTest, LeavesSplitOffTogetherAreFoundWithTheirHints) {
   for (int form = 0; form < 16; ++form) {
     const uint64_t end = (form & 1) == 0 ? 30 : 200;

@@ -2,10 +2,10 @@
 //
 // One key alone waits for memory at each level: for the header of a node, its line of digests, and
 // the payload. A group moves level by level: each key's next line is prefetched while the others
-// are worked on, so that these waits overlap (Spiderman; Kocberber et al., AMAC, VLDB'15). All leaves
-// of the index are at one depth, so that the keys of a group finish together, and the next group
-// takes their place: no slot stands empty. A key that meets a gap goes on through an empty node in
-// the first-level cache.
+// are worked on, so that these waits overlap (Spiderman; Kocberber et al., AMAC, VLDB'15). All
+// leaves of the index are at one depth, so that the keys of a group finish together, and the next
+// group takes their place: no slot stands empty. A key that meets a gap goes on through an empty
+// node in the first-level cache.
 //
 // Prefetched are the header of each node, its line of digests, and the payload of the last one
 // (Prefetch::kPayload). docs/lab.md compares that with other ways.

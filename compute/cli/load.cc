@@ -14,7 +14,8 @@
 namespace gossamer::cli {
 namespace {
 
-// Many, because leaves are built from the neighbours among them; few, because a signal waits for them.
+// Many, because leaves are built from the neighbours among them; few, because a signal waits for
+// them.
 constexpr size_t kBatchLines = 4096;
 constexpr size_t kBatchBytes = 1 << 20;
 // Fewer lines may ascend by chance.

@@ -6,13 +6,13 @@
 // twice, the later line wins.
 //
 // A batch whose keys ascend goes to one worker, which builds whole leaves from it
-// (Session::LoadSorted). That is found out, or said beforehand (`sorted`). If it was said, a line that
-// does not ascend ends the load; all lines before it are stored.
+// (Session::LoadSorted). That is found out, or said beforehand (`sorted`). If it was said, a line
+// that does not ascend ends the load; all lines before it are stored.
 //
 // The report says how many lines were stored and from which line to go on. All lines before
 // `resume_line` are stored, except a bad line that ended the load: then `resume_line` is the next
-// one. Some later lines may be stored, because a batch is sorted. Loading them again is harmless, since
-// the order of the lines decides.
+// one. Some later lines may be stored, because a batch is sorted. Loading them again is harmless,
+// since the order of the lines decides.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@
 
 namespace gossamer::cli {
 
-// Full leaves are split by the first key that comes in between. By one such key for each hundred, the
-// memory of full leaves grew by 23 %, of leaves like these by 3 % (docs/sizing.md).
+// Full leaves are split by the first key that comes in between. By one such key for each hundred,
+// the memory of full leaves grew by 23 %, of leaves like these by 3 % (docs/sizing.md).
 inline constexpr double kUsualFill = 0.9;
 
 struct LoadOptions {

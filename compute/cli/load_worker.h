@@ -1,7 +1,7 @@
 // A worker of `load`: one thread, one session, a batch of lines at a time.
 //
-// Thread-safety: the reading thread calls `Push`, `Drain`, `Close` and `loaded`. `report` is valid after
-// `Join`.
+// Thread-safety: the reading thread calls `Push`, `Drain`, `Close` and `loaded`. `report` is valid
+// after `Join`.
 #pragma once
 
 #include <atomic>

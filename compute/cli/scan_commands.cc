@@ -72,8 +72,8 @@ std::string Described(const MissingKeys& keys) {
   return "keys from " + Quoted(keys.from) + (keys.to ? " up to " + Quoted(*keys.to) : " on");
 }
 
-// Prints the first ranges to stderr, and for each reason how many there are. With `json` also prints an object for each
-// range, one a line, to stdout.
+// Prints the first ranges to stderr, and for each reason how many there are. With `json` also
+// prints an object for each range, one a line, to stdout.
 void SayMissing(const Context& context, std::span<const MissingKeys> missing) {
   constexpr size_t kMostNamed = 10;
   std::map<std::string, uint64_t> reasons;

@@ -1,7 +1,7 @@
 // How much memory a store needs for records of given sizes, and which parameters suit them.
 //
-// Nothing here repeats the layout: each choice of parameters is measured on a sample (size_sample.h), and
-// multiplied. Thread-safety: none needed; functions without state.
+// Nothing here repeats the layout: each choice of parameters is measured on a sample
+// (size_sample.h), and multiplied. Thread-safety: none needed; functions without state.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ namespace gossamer::cli {
 
 struct SizeOptions {
   uint64_t records = 0;  // 0: as many as the file has
-  // What the records are like: a file that has them, or some of them, or the lengths of keys and values.
+  // What the records are like: a file that has them, or some of them, or the lengths of keys and
+  // values.
   std::string keys_file;
   LineForm form = LineForm::kEscaped;  // of the lines of the file
   std::optional<uint32_t> key_bytes;
@@ -35,10 +36,11 @@ struct SizeOptions {
   bool show_progress = false;  // on stderr
 };
 
-// The part of the memory that freshly put records leave free. Where records come and go all the time, leaves get emptier,
-// and the records take up to a fifth more (docs/sizing.md has the measurement): 0.9 of the memory instead of 0.75. The
-// other tenth is for chunks that clients have not used up. A client has up to two at a time, one of nodes and one of
-// blocks, and half of them is left on average. A chunk is at most 1/64 of the memory, if that is 16 MiB or more: so the
+// The part of the memory that freshly put records leave free. Where records come and go all the
+// time, leaves get emptier, and the records take up to a fifth more (docs/sizing.md has the
+// measurement): 0.9 of the memory instead of 0.75. The other tenth is for chunks that clients have
+// not used up. A client has up to two at a time, one of nodes and one of blocks, and half of them
+// is left on average. A chunk is at most 1/64 of the memory, if that is 16 MiB or more: so the
 // tenth does for six clients.
 inline constexpr double kHeadroom = 0.25;
 
@@ -68,12 +70,13 @@ struct Sizing {
 
 // Compares the choices that `options` leaves open.
 // Errors: InvalidArgument, with a sentence for the user; as of SampleOfFile and MeasureRecords.
-// Cost: at most about 2 s and 200 MiB, however many records there are. With a file: to read it twice,
-// and 10 s.
+// Cost: at most about 2 s and 200 MiB, however many records there are. With a file: to read it
+// twice, and 10 s.
 Result<Sizing> Size(const SizeOptions& options);
 
-// The choice with the fewest round trips of a get among those that take at most 1.5 times the least memory. Among these the
-// one with nodes of the default size, unless others save a tenth of its memory.
+// The choice with the fewest round trips of a get among those that take at most 1.5 times the least
+// memory. Among these the one with nodes of the default size, unless others save a tenth of its
+// memory.
 size_t Recommend(const std::vector<SizeChoice>& choices);
 
 }  // namespace gossamer::cli

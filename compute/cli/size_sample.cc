@@ -25,8 +25,9 @@ constexpr uint32_t kNumberBytes = 8;
 constexpr uint32_t kMostDigits = 18;
 constexpr size_t kBatch = 1024;
 constexpr uint64_t kSeed = 1;
-// Of a file: keys that tell how its keys are spread, and ranges that the sample consists of. Each range has enough leaves that
-// those at its ends do not matter, and there are enough ranges that they are like the whole.
+// Of a file: keys that tell how its keys are spread, and ranges that the sample consists of. Each
+// range has enough leaves that those at its ends do not matter, and there are enough ranges that
+// they are like the whole.
 constexpr size_t kPivots = 65'536;
 constexpr size_t kMostRanges = 128;
 constexpr uint64_t kRecordsOfRange = 1500;
@@ -123,8 +124,8 @@ Status ReadRecords(const std::string& name, LineForm form, uint32_t max_key_byte
 // Ranges of keys, each with both of its ends.
 class KeyRanges {
  public:
-  // `pivots`: keys of which there is about one in each range of as many keys. The ranges hold `part` of all keys, which are
-  // `records`.
+  // `pivots`: keys of which there is about one in each range of as many keys. The ranges hold
+  // `part` of all keys, which are `records`.
   KeyRanges(std::vector<std::string> pivots, double part, uint64_t records) {
     std::ranges::sort(pivots);
     const size_t ranges = std::clamp<size_t>(records / kRecordsOfRange, 1, kMostRanges);

@@ -39,24 +39,26 @@ struct Sample {
 struct RecordShape {
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
-  // Consecutive decimal numbers behind a common prefix, which leaves do not store. Otherwise the keys differ from their
-  // first bytes on, as hashes do: that is the costly case.
+  // Consecutive decimal numbers behind a common prefix, which leaves do not store. Otherwise the
+  // keys differ from their first bytes on, as hashes do: that is the costly case.
   bool consecutive_keys = false;
 };
 
 // Returns how many different keys of this shape there are, at most 2^63.
 uint64_t KeysOf(const RecordShape& shape);
 
-// Returns `records` records of a store that holds `all_records`. They are as near each other as those: how many bytes the keys
-// of a leaf share depends on that.
+// Returns `records` records of a store that holds `all_records`. They are as near each other as
+// those: how many bytes the keys of a leaf share depends on that.
 // Requires: 1 <= records <= all_records <= KeysOf(shape); not Arrival::kFile.
 Sample SampleOf(const RecordShape& shape, uint64_t records, uint64_t all_records, Arrival arrival);
 
-// Returns about `records` records of the lines of a file, or all if there are no more: all that lie in some ranges of keys, which
-// are spread evenly. So they are as near each other as in the file.
-// `name`: a regular file, as it is read twice. `value_bytes`: of each value, in place of what the lines say.
+// Returns about `records` records of the lines of a file, or all if there are no more: all that lie
+// in some ranges of keys, which are spread evenly. So they are as near each other as in the file.
+// `name`: a regular file, as it is read twice. `value_bytes`: of each value, in place of what the
+// lines say.
 // Errors: NotFound and InvalidArgument, with a sentence that names the line.
-// Cost: reads the file twice; the memory of 65,536 keys and of the result. Shows progress on stderr if `show_progress`.
+// Cost: reads the file twice; the memory of 65,536 keys and of the result. Shows progress on stderr
+// if `show_progress`.
 Result<Sample> SampleOfFile(const std::string& name, LineForm form, uint32_t max_key_bytes,
                             std::optional<uint32_t> value_bytes, uint64_t records, Arrival arrival,
                             bool show_progress);
@@ -72,8 +74,9 @@ struct RecordBytes {
   double memory() const { return leaves + blocks + internal_nodes; }
 };
 
-// Puts the records, one by one, into a new store of these parameters. `sorted_fill`: builds leaves that get so full instead.
-// The result is nearly the same each time: internal nodes may split in another order.
+// Puts the records, one by one, into a new store of these parameters. `sorted_fill`: builds leaves
+// that get so full instead. The result is nearly the same each time: internal nodes may split in
+// another order.
 // Requires: there are records; with `sorted_fill`, their keys ascend.
 // Errors: as of Store::OpenLocal and of puts; Corruption if the store's check finds a problem.
 // Cost: 1 to 5 us for each record, and the memory of the records.

@@ -103,9 +103,9 @@ TEST(Size, EachChoiceIsATenthNearTheTruthAtMost) {
       const RealStore real(choice, keys, value_bytes);
       const double node_bytes = choice.parameters.node_bytes;
       ExpectWithin(choice.record.leaves, real.report.leaf_bytes_per_key, 0.1, "leaves");
-      // Nodes that random keys fill split at nearly the same time: before it they are full, after it half full. The sample
-      // and the store are in different moments of that, so that the estimate may be half or
-      // twice the truth. (Internal nodes are few.)
+      // Nodes that random keys fill split at nearly the same time: before it they are full, after
+      // it half full. The sample and the store are in different moments of that, so that the
+      // estimate may be half or twice the truth. (Internal nodes are few.)
       const double internal = static_cast<double>(real.report.internal_nodes) * node_bytes;
       EXPECT_GE(choice.record.internal_nodes * kRecords, internal / 2);
       EXPECT_LE(choice.record.internal_nodes * kRecords, internal * 2);
@@ -223,7 +223,8 @@ TEST(Size, TheMemoryHasHeadroomAndFitsServers) {
 // Of 180,000 keys: paths of files, of all depths. Directories differ by much, so that it takes many
 // ranges to be within a tenth of the truth whatever the seed.
 std::vector<std::string> PathKeys() {
-  // Always the same: how well a part of the directories stands for all is a matter of what they are.
+  // Always the same: how well a part of the directories stands for all is a matter of what they
+  // are.
   std::mt19937_64 random(1);
   const auto below = [&](uint64_t bound) { return random() % bound; };
   std::vector<std::string> keys;

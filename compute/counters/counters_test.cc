@@ -89,7 +89,8 @@ TEST(LeafSketchTest, FindsTheHotLeavesAmongMany) {
   SessionFigures two;
   counts.Add(one);
   counts.Add(two);
-  // A tenth of the uses each, the first through single uses and the second in batches; the rest goes to many leaves.
+  // A tenth of the uses each, the first through single uses and the second in batches; the rest
+  // goes to many leaves.
   constexpr uint64_t kUses = 200'000;
   for (uint64_t i = 0; i < kUses; ++i) {
     const uint64_t leaf = i % 10 == 0 ? 1 : 100 + i * 7919 % 10'000;

@@ -1,7 +1,8 @@
 // LeafSketch: which leaves one session uses most, by a sample of its operations.
 //
-// About one use in kMeanStep is looked at. The sketch keeps kPlaces leaves (Space-Saving: a leaf that is not among them takes the place of
-// the one with the least count, and that count). Every kHalveAfter samples all counts are halved, so that what is hot now is on top.
+// About one use in kMeanStep is looked at. The sketch keeps kPlaces leaves (Space-Saving: a leaf
+// that is not among them takes the place of the one with the least count, and that count). Every
+// kHalveAfter samples all counts are halved, so that what is hot now is on top.
 //
 // Invariant: the session never waits: while the sketch is being read, it takes no sample.
 // Thread-safety: one thread uses leaves; any thread reads.

@@ -1,10 +1,12 @@
-// LiveCounters: the counters of one session, which any thread may read while the session's thread counts.
+// LiveCounters: the counters of one session, which any thread may read while the session's thread
+// counts.
 //
-// Fields have the names of Counters (gossamer/counters.h). A count is one word that only the session's thread writes: it
-// loads and stores, without a locked instruction, as a plain integer would. Reading does not disturb it, but for the
-// cache line that it then has to fetch again.
+// Fields have the names of Counters (gossamer/counters.h). A count is one word that only the
+// session's thread writes: it loads and stores, without a locked instruction, as a plain integer
+// would. Reading does not disturb it, but for the cache line that it then has to fetch again.
 //
-// Invariant: a count never falls. Counts that are read together may be of slightly different moments.
+// Invariant: a count never falls. Counts that are read together may be of slightly different
+// moments.
 // Thread-safety: one thread counts; any thread reads.
 #pragma once
 

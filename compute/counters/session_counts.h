@@ -1,8 +1,10 @@
-// SessionFigures: what one session counts. SessionCounts: the figures of all sessions of a store, summed on request.
+// SessionFigures: what one session counts. SessionCounts: the figures of all sessions of a store,
+// summed on request.
 //
-// Invariants: sums of counters never fall, as the counts of a session that ends are kept. No session waits for a reader, but when it
-// begins and ends.
-// Thread-safety: SessionFigures: one thread counts, any reads. SessionCounts: all calls from any thread.
+// Invariants: sums of counters never fall, as the counts of a session that ends are kept. No
+// session waits for a reader, but when it begins and ends.
+// Thread-safety: SessionFigures: one thread counts, any reads. SessionCounts: all calls from any
+// thread.
 // Cost: some 100 ns for each session and sum; some µs for each session and list of leaves.
 #pragma once
 

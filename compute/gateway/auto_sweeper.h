@@ -1,10 +1,12 @@
-// AutoSweeper: gives back the memory of compute servers that ended without doing so, now and then, in a thread of its own.
+// AutoSweeper: gives back the memory of compute servers that ended without doing so, now and then,
+// in a thread of its own.
 //
-// Every `after` it asks the memory servers whether a sweep is needed. If it was needed the last time, too, it sweeps, unless
-// another compute server does: so memory comes back between one `after` and two, and of many compute servers one sweeps.
+// Every `after` it asks the memory servers whether a sweep is needed. If it was needed the last
+// time, too, it sweeps, unless another compute server does: so memory comes back between one
+// `after` and two, and of many compute servers one sweeps.
 //
-// Cost: a message to each memory server every `after`. A sweep reads the tree node by node; it works for at most a share
-// of 1/kShare of the time, so that the workers keep the processors.
+// Cost: a message to each memory server every `after`. A sweep reads the tree node by node; it
+// works for at most a share of 1/kShare of the time, so that the workers keep the processors.
 // Thread-safety: one thread starts and destroys it; figures may be read by any.
 #pragma once
 
@@ -35,7 +37,8 @@ class AutoSweeper {
     uint64_t nodes = 0;  // of the tree, read by the sweep that goes on
   };
 
-  // `store` must outlive it. Requires: `after` is above 0. Errors: Unsupported if there is no thread.
+  // `store` must outlive it. Requires: `after` is above 0. Errors: Unsupported if there is no
+  // thread.
   static Result<std::unique_ptr<AutoSweeper>> Start(Store& store, std::chrono::milliseconds after);
   // Ends a sweep that goes on, within some milliseconds if no memory server is silent.
   ~AutoSweeper();

@@ -24,7 +24,8 @@ std::vector<std::string> CommandNames() {
   return names;
 }
 
-// The thread then runs on one processor: number `number` of the processors that this process may use. A failure changes nothing.
+// The thread then runs on one processor: number `number` of the processors that this process may
+// use. A failure changes nothing.
 void PinThisThread(size_t number) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

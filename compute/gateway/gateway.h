@@ -18,11 +18,11 @@ namespace gossamer::gateway {
 
 class Gateway {
  public:
-  // `store` outlives the gateway, or is used until `Use` returns. Clients are served once it returns.
-  // Raises the process's soft limit of open files for them. If the hard limit is too low, max_clients is lowered, and a warning
-  // logged.
-  // Errors: InvalidArgument: an address cannot be listened on, or is open to other machines without a password. Unsupported if
-  // there are no descriptors for clients. Those of Store::NewSession.
+  // `store` outlives the gateway, or is used until `Use` returns. Clients are served once it
+  // returns. Raises the process's soft limit of open files for them. If the hard limit is too low,
+  // max_clients is lowered, and a warning logged.
+  // Errors: InvalidArgument: an address cannot be listened on, or is open to other machines without
+  // a password. Unsupported if there are no descriptors for clients. Those of Store::NewSession.
   static Result<std::unique_ptr<Gateway>> Start(GatewayOptions options, Store& store);
   // Whether the ports of `options` are free now: for a program that first waits for something.
   // Errors: those of Start that concern addresses, but for paths.
@@ -30,7 +30,8 @@ class Gateway {
   // Ends what is in flight, and disconnects all clients.
   ~Gateway();
 
-  // Serves `store` from now on, to the clients that are connected, too. What they have asked of the store before is answered
+  // Serves `store` from now on, to the clients that are connected, too. What they have asked of the
+  // store before is answered
   // first: walks with an error. Nothing uses that one any more when this returns.
   // Errors: those of Store::NewSession; nothing has changed then.
   Status Use(Store& store);

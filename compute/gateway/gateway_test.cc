@@ -219,7 +219,8 @@ TEST_F(GatewayTest, RefusesWithASentence) {
   EXPECT_TRUE(other.IsClosed());
 }
 
-// No key of 251 bytes can be there. A write of one is refused before anything of its command is done.
+// No key of 251 bytes can be there. A write of one is refused before anything of its command is
+// done.
 TEST_F(GatewayTest, TakesTooLongOperandsForAbsentKeysOrRefusesTheWhole) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();

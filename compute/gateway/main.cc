@@ -261,8 +261,9 @@ void LogStop(const Stop& stop) {
   LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
-// Serves the store that has the name now in place of `attended`, which is gone. Tries again with the next call if that store cannot be
-// used yet. `admin` may be null. Errors: what a next try does not mend, such as another fabric.
+// Serves the store that has the name now in place of `attended`, which is gone. Tries again with
+// the next call if that store cannot be used yet. `admin` may be null. Errors: what a next try does
+// not mend, such as another fabric.
 Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* admin,
                       AttendedStore& attended) {
   const auto may_come = [](const Error& error) {
@@ -341,8 +342,9 @@ int Main(int argc, char** argv) {
   const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
   if (parsed.exit_status) return *parsed.exit_status;
   if (const std::optional<int> refused = RefuseArguments(kProgram, parsed)) return *refused;
-  // Long answers and values get mappings of their own, which go back to the system with them. By default, the C library raises this
-  // bound at the first of them, and its arenas keep all memory that was ever used at once.
+  // Long answers and values get mappings of their own, which go back to the system with them. By
+  // default, the C library raises this bound at the first of them, and its arenas keep all memory
+  // that was ever used at once.
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
   ExplainOutOfMemory(
       "gossamer-compute: out of memory: this process may have no more. Raise its limit (ulimit -v, "

@@ -15,7 +15,8 @@ namespace {
 constexpr uint32_t kMostThreads = 256;
 // Room for a login with the longest name and password, and for a short value.
 constexpr uint64_t kLeastQueryBytes = 1024;
-// A quarter of the memory for clients is for the one request that grows while memory is short, and for its copy as it grows.
+// A quarter of the memory for clients is for the one request that grows while memory is short, and
+// for its copy as it grows.
 constexpr uint64_t kQueriesInMemory = 8;
 
 Error Wrong(std::string_view flag, const std::string& sentence) {

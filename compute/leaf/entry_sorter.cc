@@ -69,7 +69,8 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
   }
 }
 
-// In whole words: what is copied behind an entry is overwritten by the next one, or lies behind all of them.
+// In whole words: what is copied behind an entry is overwritten by the next one, or lies behind all
+// of them.
 void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) {
   constexpr size_t kWord = sizeof(uint64_t);
   static_assert(kWord <= kTrailerBytes, "what follows the last unit");
@@ -123,8 +124,8 @@ size_t EntrySorter::SortByComparison(ScanEntry* sorted) {
   for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<uint32_t>(i);
   std::ranges::sort(order_, [this](uint32_t a, uint32_t b) {
     if (words_[a] != words_[b]) return words_[a] < words_[b];
-    // What a long key begins with is not above the key, and may be all of it: so it comes before the same key as another
-    // unit has it whole.
+    // What a long key begins with is not above the key, and may be all of it: so it comes before
+    // the same key as another unit has it whole.
     const int order = entries_[a].key().compare(entries_[b].key());
     return order != 0 ? order < 0 : entries_[a].kind > entries_[b].kind;
   });

@@ -36,15 +36,16 @@ inline BlockRef BlockOf(const ScanEntry& entry) {
 class EntrySorter {
  public:
   // Appends the leaf's entries to `sorted`, in the order of their keys, each key once (rule R6).
-  // They are views into the bytes of `leaf`; into `arena` if the leaf has its keys without a prefix. Returns their number.
-  // Long keys are in the place of their first bytes, which may not be their own.
+  // They are views into the bytes of `leaf`; into `arena` if the leaf has its keys without a
+  // prefix. Returns their number. Long keys are in the place of their first bytes, which may not be
+  // their own.
   size_t AppendSorted(const LeafView& leaf, KeyArena& arena, std::vector<ScanEntry>& sorted);
   // Whether the last leaf had long keys.
   bool has_long() const { return has_long_; }
 
  private:
-  // Copies a group's entries to entries_ from number `at` on, and the first 8 bytes of their keys to
-  // words_.
+  // Copies a group's entries to entries_ from number `at` on, and the first 8 bytes of their keys
+  // to words_.
   void Copy(const GroupView& group, size_t at);
   // The same of a group with a prefix. `group` is followed by a word, at least.
   void CopyWhole(const GroupView& group, KeyArena& arena, size_t at);

@@ -18,10 +18,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr size_t kRankLanes = 16;
 static_assert(kMaxRanked % kRankLanes == 0);
 
-// Sets ranks[i] to how many of numbers[0] to numbers[count - 1] are less than numbers[i]. Compares each with each, many at a
-// time and without a branch.
-// Requires: storage for `count` rounded up to a multiple of kRankLanes in both. What `numbers` holds behind `count` does not
-// matter.
+// Sets ranks[i] to how many of numbers[0] to numbers[count - 1] are less than numbers[i]. Compares
+// each with each, many at a time and without a branch.
+// Requires: storage for `count` rounded up to a multiple of kRankLanes in both. What `numbers`
+// holds behind `count` does not matter.
 void CountLessHere(const int32_t* numbers, size_t count, int32_t* ranks) {
   assert(count <= kMaxRanked);
   const hn::CappedTag<int32_t, kRankLanes> tag;

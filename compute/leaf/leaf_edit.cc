@@ -20,8 +20,8 @@ constexpr size_t kBytesLeftOpen = 2;
 // The latest entry of a unit is near the new one if at most this part of the leaf is between them.
 constexpr size_t kNearFraction = 2;
 
-// A split may be 1/kSplitReach of the entries away from the middle. A half with less than a third of
-// them would soon be looked at for a merge (LeafEditor::IsSparse).
+// A split may be 1/kSplitReach of the entries away from the middle. A half with less than a third
+// of them would soon be looked at for a merge (LeafEditor::IsSparse).
 constexpr size_t kSplitReach = 6;
 // What a split at (1/2 + d) of the entries costs: this times d^2, of the bytes of the leaf. By
 // FindMiddle's argument it is 2.9. Of 2, 2.9, 4 and 6, 4 gave the least memory for paths, URLs, log
@@ -83,8 +83,9 @@ std::optional<LeafHalves> EncodeHalves(LeafPacker& packer, const LeafRewrite& re
   return halves;
 }
 
-// Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
-// it held, which fits (LAYOUT.md, "a split always leaves room"). `keys`: in their order.
+// Each half keeps the order in which the units held the entries: every unit of a half then gets a
+// subset of what it held, which fits (LAYOUT.md, "a split always leaves room"). `keys`: in their
+// order.
 std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewrite,
                                     std::span<const Entry> entries, std::span<const uint32_t> ranks,
                                     std::span<const KeyView> keys, size_t middle,
@@ -102,10 +103,10 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
 
 // The number of entries on the left with which both halves take the least memory in the long run
 // (Bayer and Unterauer, Prefix B-Trees, TODS 1977: a split may choose among the separators near the
-// middle). A half stores its keys without what its fences share, and each of its units stores the rest
-// of the high fence.
-// Uneven halves cost memory as well: where keys arrive in random order, leaves that are split at p
-// are -p ln p - (1 - p) ln (1 - p) full on average, which is 0.69 (1 - 2.9 d^2) for p = 1/2 + d.
+// middle). A half stores its keys without what its fences share, and each of its units stores the
+// rest of the high fence. Uneven halves cost memory as well: where keys arrive in random order,
+// leaves that are split at p are -p ln p - (1 - p) ln (1 - p) full on average, which is 0.69 (1 -
+// 2.9 d^2) for p = 1/2 + d.
 // `keys`: in their order. Requires: at least 2 entries.
 size_t FindMiddle(const LeafPacker& packer, const LeafRewrite& rewrite,
                   std::span<const Entry> entries, std::span<const KeyView> keys) {
@@ -161,7 +162,8 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
   const auto below = static_cast<size_t>(std::ranges::count_if(
       others, [&](const Entry& other) { return PrefixedKey(other.key) < fresh; }));
   const size_t above = others.size() - below;
-  // At the right edge of the tree, new keys may come a little out of order: many operations are in flight.
+  // At the right edge of the tree, new keys may come a little out of order: many operations are in
+  // flight.
   if (at_edge && above <= after.size() / kEdgeFraction) return {below, false};
 
   size_t ascents = 0;

@@ -114,7 +114,8 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   }
   if (old.is_unsure) return Applied::kUnknown;
   if (old.entry && old.unit == overflow) has_used_overflow_ = true;
-  // A key without the prefix of the leaf's own needs a shorter one, with which the leaf is arranged anew.
+  // A key without the prefix of the leaf's own needs a shorter one, with which the leaf is arranged
+  // anew.
   const bool has_prefix = Unit(write.unit).HasPrefix(key);
   const size_t longest = geometry_.max_suffix_bytes();
   const bool is_too_long = !write.entry.is_long() && key.size() > longest &&

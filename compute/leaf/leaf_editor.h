@@ -30,8 +30,8 @@
 
 namespace gossamer {
 
-// A leaf that is filled to less than this part after a delete may be worth a merge. Groups of one leaf differ: some look so
-// in a leaf that is twice as full.
+// A leaf that is filled to less than this part after a delete may be worth a merge. Groups of one
+// leaf differ: some look so in a leaf that is twice as full.
 inline constexpr size_t kSparseFraction = 4;
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete, kModify };
@@ -65,7 +65,8 @@ struct LeafWrite {
     unit = geometry.GroupOf(hash);
     entry.key = key;
   }
-  // Whether it was applied, and has only noted what the leaf stores: it has to read or to write a block.
+  // Whether it was applied, and has only noted what the leaf stores: it has to read or to write a
+  // block.
   bool is_noted() const {
     return modification != nullptr && modification->state() == Modification::State::kNoted;
   }
@@ -110,8 +111,8 @@ class LeafEditor {
     return image_.subspan(geometry_.unit_offset(number), geometry_.unit_bytes());
   }
 
-  // The references to long keys that the known units have, and that are not in `long_keys`. With `key`, only of those that may
-  // be this one.
+  // The references to long keys that the known units have, and that are not in `long_keys`. With
+  // `key`, only of those that may be this one.
   std::vector<LongRef> UnknownLongKeys(std::optional<KeyView> key) const;
   // Whether the key of `entry`, an entry of `AppendTo`, is whole.
   bool knows_key(const Entry& entry) const {
@@ -119,13 +120,15 @@ class LeafEditor {
   }
   LongKeys& long_keys() { return long_keys_; }
 
-  // Appends the entries of all units, in the units' order. They refer to the image; their keys are whole, and in `arena`
-  // where they are not in the image. Of a long key that is not known, it is the first bytes.
+  // Appends the entries of all units, in the units' order. They refer to the image; their keys are
+  // whole, and in `arena` where they are not in the image. Of a long key that is not known, it is
+  // the first bytes.
   // Requires: all units are known.
   void AppendTo(std::vector<Entry>& entries, KeyArena& arena) const;
 
   // The entry of `key`, whose home group is known. `unread`: it may be in the overflow group, which
-  // is unknown. `is_unsure`: the entry is that of a long key which is not known, and may be another one.
+  // is unknown. `is_unsure`: the entry is that of a long key which is not known, and may be another
+  // one.
   struct Found {
     std::optional<Entry> entry;  // as in the image
     uint32_t unit = 0;           // where it is
@@ -134,7 +137,8 @@ class LeafEditor {
   };
   Found Find(KeyView key, uint32_t home) const;
 
-  // Whether unit `number`, which is known, has the entry of `key`, or one of a long key that may be it.
+  // Whether unit `number`, which is known, has the entry of `key`, or one of a long key that may be
+  // it.
   bool MayHave(KeyView key, uint32_t number) const { return FindIn(number, key).entry.has_value(); }
 
   // Whether the key of `write`, whose home group is known, is below the high fence. (It is never
@@ -142,15 +146,16 @@ class LeafEditor {
   bool Admits(const LeafWrite& write) const { return Unit(write.unit).Admits(write.entry.key); }
   // Applies `write`, whose home group is known.
   Applied Apply(LeafWrite& write);
-  // Overwrites what is stored for the key of `entry`, whose home group is known, if that has the same length and kind.
-  // Returns false, and changes nothing, if not. Many such writes cost one checksum for each unit: call SealOverwritten
-  // behind the last.
+  // Overwrites what is stored for the key of `entry`, whose home group is known, if that has the
+  // same length and kind.
+  // Returns false, and changes nothing, if not. Many such writes cost one checksum for each unit:
+  // call SealOverwritten behind the last.
   bool Overwrite(const Entry& entry, uint32_t home);
   void SealOverwritten();
   // Whether entries were removed since the last write.
   bool has_removed() const { return removed_count_ != 0; }
-  // Whether the leaf's hint may have to be corrected by what is known. Not if values were only overwritten where the hint
-  // led to: a wrong hint is noticed by the operation that it misleads.
+  // Whether the leaf's hint may have to be corrected by what is known. Not if values were only
+  // overwritten where the hint led to: a wrong hint is noticed by the operation that it misleads.
   bool MayCorrectHint() const {
     const bool is_in_vain = knows(geometry_.overflow_unit()) && !has_used_overflow_;
     return has_moved_ || was_misled_ || is_in_vain;
@@ -178,7 +183,8 @@ class LeafEditor {
   void AcceptOwn(uint32_t number);
   // As Find, in unit `number` alone.
   Found FindIn(uint32_t number, KeyView key) const;
-  // Replaces, removes or adds an entry of unit `number`, as RewriteUnit. Returns false if it does not fit.
+  // Replaces, removes or adds an entry of unit `number`, as RewriteUnit. Returns false if it does
+  // not fit.
   bool Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,
                const std::optional<Entry>& entry);
   bool Add(uint32_t number, bool overflowed, const Entry& entry);

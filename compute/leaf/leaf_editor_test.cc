@@ -250,8 +250,8 @@ TEST(EncodeSplit, CutsWhereThatSavesMost) {
 
 TEST(EncodeSplit, OneEntryHasNone) { EXPECT_EQ(SeparatorOf({"ant"}, 1), "none"); }
 
-// A short fence between the two directories would leave the keys of the second one in full. One behind
-// its first key has the others share all but their numbers with both fences.
+// A short fence between the two directories would leave the keys of the second one in full. One
+// behind its first key has the others share all but their numbers with both fences.
 TEST(EncodeSplit, CutsWhereTheFencesShareMost) {
   std::vector<std::string> keys;
   for (size_t i = 0; i < 12; ++i) {

@@ -26,7 +26,8 @@ class LeafHint {
   static constexpr uint64_t kOverflowBit = uint64_t{1} << kGroupBits;
   static constexpr uint32_t kFilterAt = kGroupBits + 1;
   static constexpr uint64_t kFilter = ~uint64_t{0} << kFilterAt;
-  // Of a leaf of which nothing is known: any key may be in its overflow group, which is not known to be full.
+  // Of a leaf of which nothing is known: any key may be in its overflow group, which is not known
+  // to be full.
   static constexpr uint64_t kUnknown = ~kOverflowBit;
 
   static constexpr uint64_t GroupBit(uint32_t group) { return uint64_t{1} << group % kGroupBits; }

@@ -180,7 +180,8 @@ LeafPacker::Placed LeafPacker::Place(const Supply& supply, const Most& most) {
     return {prefix, fences_at(i).high + 1, prefix + suffix - 1};
   };
   const auto place = [&](auto at) {
-    // The prefix is known once the end is. Until then, each long key counts with all bytes that a unit stores of it at most.
+    // The prefix is known once the end is. Until then, each long key counts with all bytes that a
+    // unit stores of it at most.
     const size_t end = PlaceFrom(entries, supply.begin, most, 0, at);
     if (end == entries.size()) return end;
     size_t cut = end;
@@ -190,7 +191,8 @@ LeafPacker::Placed LeafPacker::Place(const Supply& supply, const Most& most) {
   Placed placed{place(fences_at)};
   const size_t count = placed.end - supply.begin;
   const size_t rest = entries.size() - supply.begin;
-  // As many as another leaf would hold: the last leaf may take all, if it is not held to what its range shares.
+  // As many as another leaf would hold: the last leaf may take all, if it is not held to what its
+  // range shares.
   const bool may_be_last = rest != count && rest <= count + count / 4;
   if (may_be_last) {
     LeafContent last{NodeVersion{0}, supply.low, supply.high, RemotePtr(),

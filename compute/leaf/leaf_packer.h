@@ -1,5 +1,5 @@
-// LeafPacker: lays out entries as leaves, as many in each as fit, and encodes them straight into the buffers that are
-// written. No verbs.
+// LeafPacker: lays out entries as leaves, as many in each as fit, and encodes them straight into
+// the buffers that are written. No verbs.
 //
 // Example: entries that take several leaves.
 //
@@ -51,8 +51,8 @@ class LeafPacker {
     HighFence high;    // where the last leaf ends
     size_t begin = 0;  // the leaf's first entry
   };
-  // What the entries of a leaf may take: `bytes`, in which each counts without its first `prefix_bytes`, or without the
-  // prefix of the leaf if there is no number.
+  // What the entries of a leaf may take: `bytes`, in which each counts without its first
+  // `prefix_bytes`, or without the prefix of the leaf if there is no number.
   struct Most {
     size_t bytes = kNoLimit;
     std::optional<size_t> prefix_bytes;
@@ -62,11 +62,12 @@ class LeafPacker {
     size_t end = 0;
     OwnPrefix own{};
   };
-  // Finds how many entries go into one leaf: as many as fit, not above `most`, and so that the fence behind them is short. If
-  // there is no such fence, none: a leaf without entries, behind which the others have a longer prefix. The leaf has a prefix
-  // of its own only if its first key would be too long without, or if it then takes all entries.
-  // Returns the end. If that is that of all entries, they fit with the high fence `supply.high`. If not, the leaf ends at
-  // FenceAt.
+  // Finds how many entries go into one leaf: as many as fit, not above `most`, and so that the
+  // fence behind them is short. If there is no such fence, none: a leaf without entries, behind
+  // which the others have a longer prefix. The leaf has a prefix of its own only if its first key
+  // would be too long without, or if it then takes all entries.
+  // Returns the end. If that is that of all entries, they fit with the high fence `supply.high`. If
+  // not, the leaf ends at FenceAt.
   // Requires: the keys ascend; the fences `low` and `high` are short together.
   Placed Place(const Supply& supply, const Most& most);
   // The high fence of a leaf of the entries [supply.begin, end).
@@ -77,11 +78,12 @@ class LeafPacker {
     kForRoom,  // if the leaf then has room for more: not for the few bytes that would soon be used up
     kAsNeeded,  // if all entries fit with it only
   };
-  // Whether all entries of `content` fit into one leaf, placed in the given order. Those of a leaf fit again in the order of
-  // LeafView::AppendTo. Sets `content.own`.
+  // Whether all entries of `content` fit into one leaf, placed in the given order. Those of a leaf
+  // fit again in the order of LeafView::AppendTo. Sets `content.own`.
   // Requires (unchecked): distinct keys, all of them known whole unless `own` is kNever.
   bool PlaceAll(LeafContent& content, Own own);
-  // Encodes the leaf of the last Place or PlaceAll to `out` (node_bytes). `content.entries` are the entries that were placed.
+  // Encodes the leaf of the last Place or PlaceAll to `out` (node_bytes). `content.entries` are the
+  // entries that were placed.
   // Returns the leaf's hint.
   uint64_t Encode(std::span<std::byte> out, RemotePtr leaf, const LeafContent& content) const;
 
@@ -121,7 +123,8 @@ class LeafPacker {
   LeafGeometry geometry_;
   std::array<Unit, kMaxUnits> units_;
   bool are_words_ = false;  // all keys and stored bytes have 8 bytes
-  // Of each placed entry; may be longer. hash_of_: the half of the hash that the hint's filter uses.
+  // Of each placed entry; may be longer. hash_of_: the half of the hash that the hint's filter
+  // uses.
   std::vector<uint8_t> unit_of_;
   std::vector<uint32_t> hash_of_;
 };

@@ -125,9 +125,9 @@ TEST(LeafPacker, KnowsTheHintOfLongKeys) {
   EXPECT_GT(overflowed, 100u);
 }
 
-// The leaf ends before the first entry that EncodeLeaf refuses, with the longest fence so far and the shortest prefix. It may
-// end earlier where a fence is longer than those before it, or a prefix shorter: what was placed before then stays in its
-// units.
+// The leaf ends before the first entry that EncodeLeaf refuses, with the longest fence so far and
+// the shortest prefix. It may end earlier where a fence is longer than those before it, or a prefix
+// shorter: what was placed before then stays in its units.
 TEST(LeafPacker, PlacesAsManyAsFit) {
   Random random(TestSeed(), 1);
   const RemotePtr leaf(ServerId{0}, 8192, 0);

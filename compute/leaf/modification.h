@@ -1,8 +1,9 @@
 // Modification: a read-modify-write on its way.
 //
-// The holder of the leaf's lock modifies a value that is inside the leaf. Of a value in a block, it only notes the reference: the
-// caller reads the block, and then writes if the leaf still stores what was noted. A reference to a block is never the same
-// again, since blocks are written once and their pointers have generations.
+// The holder of the leaf's lock modifies a value that is inside the leaf. Of a value in a block, it
+// only notes the reference: the caller reads the block, and then writes if the leaf still stores
+// what was noted. A reference to a block is never the same again, since blocks are written once and
+// their pointers have generations.
 //
 // Thread-safety: none. The lock of the leaf hands it from one thread to the next.
 #pragma once
@@ -47,7 +48,8 @@ class Modification {
   bool is_planned() const { return is_planned_; }
   const ValueModifier::Change& change() const { return change_; }
 
-  // What was noted is of an earlier lease than the next try of the write would be: its pointer tells nothing then (rule R9).
+  // What was noted is of an earlier lease than the next try of the write would be: its pointer
+  // tells nothing then (rule R9).
   void Lose() { state_ = State::kLost; }
   // Forgets what was noted.
   void Restart() {
@@ -61,7 +63,8 @@ class Modification {
     if (change_.kind == ValueModifier::Kind::kKeep) state_ = State::kKept;
   }
 
-  // Decides what is written to a leaf that has `old`. Sets `change` and `state`. Returns whether anything is.
+  // Decides what is written to a leaf that has `old`. Sets `change` and `state`. Returns whether
+  // anything is.
   // `needs_block`: the leaf takes the key as a long one only.
   bool Decide(const std::optional<Entry>& old, bool needs_block);
 

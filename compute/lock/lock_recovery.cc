@@ -158,7 +158,8 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
     co_return unknown("the lock word is another's");
   }
   if (!changed) co_return Outcome::kNotApplied;
-  // The new node is reachable once its WRITE was applied, and the one beside it may have been changed since.
+  // The new node is reachable once its WRITE was applied, and the one beside it may have been
+  // changed since.
   const Result<NodeVersion> found_version = co_await ReadVersion(*changed);
   if (found_version && found_version.value() != changed->version) co_return Outcome::kNotApplied;
   if (!found_version || is_released) {

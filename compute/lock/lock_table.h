@@ -11,8 +11,9 @@
 // servers get it too.
 //
 // Places, the slots of the memory servers' lock tables, are hashed to a fixed number of queues.
-// Places that share a queue only wait for each other: no remote lock passes between them. An operation that needs several
-// locks at a time shares its turn between those places: the turn ends when all its shares have ended.
+// Places that share a queue only wait for each other: no remote lock passes between them. An
+// operation that needs several locks at a time shares its turn between those places: the turn ends
+// when all its shares have ended.
 //
 // A place is closed while it is unknown whether its lock is held (rule U5). No coroutine gets a
 // turn there; other places of the queue are unaffected.
@@ -84,8 +85,8 @@ class LockTable {
  private:
   struct alignas(64) Queue {
     std::atomic<bool> busy = false;  // guards the rest
-    // Whether there were waiters when the guard was last given back. The holder of the turn may read it without the guard:
-    // a waiter that it misses is seen when the turn ends.
+    // Whether there were waiters when the guard was last given back. The holder of the turn may
+    // read it without the guard: a waiter that it misses is seen when the turn ends.
     std::atomic<bool> has_waiters = false;
     uint32_t shares = 0;  // of the turn
     WaiterList waiters;
@@ -157,7 +158,8 @@ class LockTable {
     // Requires: this is a turn at `place`.
     ClosedPlace Close(const LockPlace& place);
 
-    // Returns the first waiter for `place`, or null, also if the turn is shared. It stays in the queue until this turn ends.
+    // Returns the first waiter for `place`, or null, also if the turn is shared. It stays in the
+    // queue until this turn ends.
     Waiter* NextAt(const LockPlace& place);
     // Gives the turn and the remote lock `held` to `next`, which NextAt returned.
     void HandOver(Waiter& next, const HeldLock& held);
@@ -237,7 +239,8 @@ class LockTable {
   void Prefetch(const LockPlace& place) { __builtin_prefetch(&QueueOf(place), 1); }
   // Returns the turn at `place`; an empty one if it is taken or the place is closed.
   Turn TryTake(const LockPlace& place, Scheduler& scheduler);
-  // Returns a share of `turn` at `place`; an empty one if that is no place of the turn's queue, or closed.
+  // Returns a share of `turn` at `place`; an empty one if that is no place of the turn's queue, or
+  // closed.
   Turn Share(const Turn& turn, const LockPlace& place);
   // For tests: the number of turns taken and places closed, 0 while nothing runs. Slow.
   size_t CountTurns();

@@ -1,5 +1,5 @@
-// RemoteLock while another compute server has the lock: how long to pause between tries, when to ask whether the holder
-// lives, and when to give up.
+// RemoteLock while another compute server has the lock: how long to pause between tries, when to
+// ask whether the holder lives, and when to give up.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 constexpr uint32_t kRepairTries = 4;
 // After this many tries, ask the memory server whether the holder's lease has ended.
 constexpr uint32_t kTriesBeforeAsking = 8;
-// Back off 1, 2, 4 round trips. After kPatientTries retry every round trip: each release leaves the lock free for one.
+// Back off 1, 2, 4 round trips. After kPatientTries retry every round trip: each release leaves the
+// lock free for one.
 constexpr uint64_t kLongestPause = 4;
 constexpr uint32_t kPatientTries = 8;
 // A lock with the same word in this many tries in a row (milliseconds) has a holder that does

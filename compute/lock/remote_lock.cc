@@ -138,7 +138,8 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
       }
     }
     const bool may_write = alongside == nullptr || links.MayUse(*op_, alongside->server());
-    // Also without READs: a lock that was handed over may guard what was read for the operation under an earlier lease.
+    // Also without READs: a lock that was handed over may guard what was read for the operation
+    // under an earlier lease.
     if (!may_write || !links.MayUse(*op_, server())) {
       if (held_) {
         BOOST_OUTCOME_CO_TRYV(co_await Release());

@@ -16,20 +16,23 @@
 //   HandOver  Commit keeps the word, and the next coroutine in the LockTable's queue gets turn and lock (rule L3).
 //   orphaned  The memory server is out of reach: the lock goes to OrphanedLocks, which settles it later (rule U5).
 //
-// A verb may end without saying whether it took effect. Then the turn is kept, so that no other coroutine here mistakes
-// this lock's word for its own; the queue pair is destroyed and replaced (rule U1), and the word tells what happened
-// (rule U2): if our word is gone, the release took effect, and all that was posted before it.
+// A verb may end without saying whether it took effect. Then the turn is kept, so that no other
+// coroutine here mistakes this lock's word for its own; the queue pair is destroyed and replaced
+// (rule U1), and the word tells what happened (rule U2): if our word is gone, the release took
+// effect, and all that was posted before it.
 //
-// A lock belongs to the lease under which it was taken, its epoch (rule L4). What is posted under the lock goes out on
-// queue pairs of that lease only. Once the lease has ended, the lock is void: other compute servers may take it, and
-// nothing posted under it can land any more.
+// A lock belongs to the lease under which it was taken, its epoch (rule L4). What is posted under
+// the lock goes out on queue pairs of that lease only. Once the lease has ended, the lock is void:
+// other compute servers may take it, and nothing posted under it can land any more.
 //
 // No coroutine waits for a turn or a lock while it holds another lock: no deadlock.
 //
-// A lock that is held and destroyed would lock its node until the compute server's lease ends: the destructor aborts.
+// A lock that is held and destroyed would lock its node until the compute server's lease ends: the
+// destructor aborts.
 //
-// Memory order: what the lock guards is remote. It is read behind the CAS on one queue pair (O3) and written before the
-// releasing CAS (O2); local memory is ordered by the coroutine, and by LockTable where a lock is handed over.
+// Memory order: what the lock guards is remote. It is read behind the CAS on one queue pair (O3)
+// and written before the releasing CAS (O2); local memory is ordered by the coroutine, and by
+// LockTable where a lock is handed over.
 //
 // Example: read a node under its lock, change it, and write it back.
 //
@@ -81,7 +84,8 @@ class [[nodiscard]] RemoteLock {
   // What becomes of the lock behind a commit's WRITEs.
   enum class After : uint8_t { kRelease, kKeep };
 
-  // The version that a commit gives a node where it changes the tree's structure. The commit is recognised by it.
+  // The version that a commit gives a node where it changes the tree's structure. The commit is
+  // recognised by it.
   struct NewVersion {
     RemotePtr node;
     uint32_t level = 0;
@@ -150,7 +154,8 @@ class [[nodiscard]] RemoteLock {
 
   // -- the turn
 
-  // Marks the words that this takes the lock with from now on: its holder merges the node away (rule W4), or undoes that (rule W12).
+  // Marks the words that this takes the lock with from now on: its holder merges the node away
+  // (rule W4), or undoes that (rule W12).
   void MarkAsMerge() { is_merge_ = true; }
   // Whether this has the turn at the lock it aims at.
   bool HasTurn() const { return locks_->table.IsAt(turn_, place_); }
@@ -158,8 +163,8 @@ class [[nodiscard]] RemoteLock {
   void PrefetchTurn() const { locks_->table.Prefetch(place_); }
   // Takes the turn if it is free. Returns HasTurn().
   bool TryTakeTurn();
-  // Shares the turn of `other`, a lock of the same operation at another place, if that is a turn here as well. Returns
-  // HasTurn(). Requires: HasTurn() is false.
+  // Shares the turn of `other`, a lock of the same operation at another place, if that is a turn
+  // here as well. Returns HasTurn(). Requires: HasTurn() is false.
   bool TryShareTurn(const RemoteLock& other);
   // Waits for the turn. With kTurn, the remote lock may have come along: is_held().
   Task<LockTable::Answer> TakeTurn(LockTable::Wish* wish);
@@ -190,8 +195,8 @@ class [[nodiscard]] RemoteLock {
   // (rule L6).
   bool holder_is_dead() const { return holder_is_dead_; }
 
-  // Try in steps, for a caller that posts the CAS and the READs behind it in a batch with other verbs.
-  // (`taking` in place: it would be copied as soon as it is stored.)
+  // Try in steps, for a caller that posts the CAS and the READs behind it in a batch with other
+  // verbs. (`taking` in place: it would be copied as soon as it is stored.)
   void AddTaking(Batch& batch, std::span<const Verb> reads, Taking& taking);
   // Once `batch` has ended with success: whether the lock was taken.
   static bool HasTaken(const Taking& taking, const Batch& batch) {
@@ -200,8 +205,8 @@ class [[nodiscard]] RemoteLock {
   // Goes on with a try once its batch, which had no other verbs, has ended. As Try.
   // Cost: none unless the batch failed.
   Task<Result<Attempt>> FinishTry(const Taking& taking, const Batch& batch);
-  // Call once `batch` has ended. Returns true if is_held() tells whether the lock is held; if not, FinishTaking finds
-  // out.
+  // Call once `batch` has ended. Returns true if is_held() tells whether the lock is held; if not,
+  // FinishTaking finds out.
   bool LearnTaken(const Taking& taking, const Batch& batch);
   // Likewise, and is_held() tells in any case.
   // Errors: that is unknown; the lock is orphaned.
@@ -241,23 +246,27 @@ class [[nodiscard]] RemoteLock {
   // `next` gets the turn and the lock. Requires: what was written has been acknowledged (rule L3).
   void HandOver(LockTable::Waiter& next);
 
-  // Commit in steps, for a caller that posts other verbs before or behind it in the same batch: EnterEpoch (or
-  // IsInEpoch), MayLink and AddEnd with nothing awaited in between, then FinishCommit once the batch has ended.
+  // Commit in steps, for a caller that posts other verbs before or behind it in the same batch:
+  // EnterEpoch (or IsInEpoch), MayLink and AddEnd with nothing awaited in between, then
+  // FinishCommit once the batch has ended.
   // Errors: Fenced: the lock is void; NodeUnreachable: it is orphaned.
   Task<Status> EnterEpoch() { return EnterEpoch(held_); }
-  // Whether the lease of the present queue pair is known and, if the lock is held, the lock's epoch.
+  // Whether the lease of the present queue pair is known and, if the lock is held, the lock's
+  // epoch.
   bool IsInEpoch() const {
     const Lease& lease = locks_->links.LeaseWith(server());
     return lease.incarnation != 0 && (!held_ || held_.word.lease() == lease);
   }
-  // Whether what linked() names may become reachable from a node on the lock's server now (rule U4).
+  // Whether what linked() names may become reachable from a node on the lock's server now (rule
+  // U4).
   bool MayLink() const;
-  // Ends the commit whose WRITEs are the verbs of `batch` from `first` on: adds the release behind them, or keeps the
-  // lock.
+  // Ends the commit whose WRITEs are the verbs of `batch` from `first` on: adds the release behind
+  // them, or keeps the lock.
   void AddEnd(Batch& batch, size_t first, After after);
   // Whether the commit is known to have succeeded once `batch` has ended. Cheaper than ResultOf.
   bool HasWritten(const Batch& batch) const;
-  // The result of the commit once `batch` has ended; nullopt if it is unknown: FinishCommit finds out.
+  // The result of the commit once `batch` has ended; nullopt if it is unknown: FinishCommit finds
+  // out.
   std::optional<Status> ResultOf(const Batch& batch) const;
   Task<Status> FinishCommit(const Batch& batch, const std::optional<NewVersion>& changed);
 
@@ -305,11 +314,13 @@ class [[nodiscard]] RemoteLock {
   Status CheckLinks();
   // For a lock that is held as `held`, or was until its release was posted.
   Task<Status> EnterEpoch(HeldLock held);
-  // After a try whose batch failed; `unknown` is the word that its CAS may have written, null if that is known.
+  // After a try whose batch failed; `unknown` is the word that its CAS may have written, null if
+  // that is known.
   Task<Status> RecoverTry(const LockWord* unknown, Loss loss);
   // What a commit that was applied by `verbs` returns.
   Status Conclude(std::span<const Verb> verbs) const;
-  // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted again.
+  // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted
+  // again.
   Task<Status> SettleCommit(const Batch& batch, std::optional<NewVersion> changed);
 
   // -- while the lock is another's (lock_wait.cc)

@@ -275,7 +275,8 @@ TEST_F(RemoteLockTest, AHandedOverLockOfAnEndedLeaseIsVoid) {
   EXPECT_FALSE(second.is_held());
 }
 
-// An operation waits for its turn while its compute server gets a new lease. Its lock comes along (rule R9).
+// An operation waits for its turn while its compute server gets a new lease. Its lock comes along
+// (rule R9).
 TEST_F(RemoteLockTest, AHandedOverLockIsNotForAnOperationOfThePast) {
   session_.lease_number = 2;
   op_.began.leases = 2;

@@ -1,7 +1,7 @@
 // A store's description (gossamer/store.h) as JSON.
 //
-// Thread-safety: no shared state. `Store::Stat` waits for memory servers: call it in a thread that may wait, now and
-// then, and give an admin callback a copy of its result.
+// Thread-safety: no shared state. `Store::Stat` waits for memory servers: call it in a thread that
+// may wait, now and then, and give an admin callback a copy of its result.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

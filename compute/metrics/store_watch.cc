@@ -94,7 +94,8 @@ void StoreWatch::Run() {
     nlohmann::ordered_json state = stat ? StatState(stat.value()) : nlohmann::ordered_json();
     lock.lock();
     if (!stat && stat.error().code == Code::kNotFound) is_gone_ = true;
-    // Without the memory server that has the root nothing is known: what was known before says more.
+    // Without the memory server that has the root nothing is known: what was known before says
+    // more.
     if (stat) state_ = std::move(state);
     troubles_ = std::move(troubles);
     is_asked_for_ = false;

@@ -1,8 +1,10 @@
-// StoreWatch: the description of a store, for /state, and whether its memory servers can be reached, for /readyz: read by a thread
-// of its own. It logs each memory server that cannot be reached any more, and each that can be reached again.
+// StoreWatch: the description of a store, for /state, and whether its memory servers can be
+// reached, for /readyz: read by a thread of its own. It logs each memory server that cannot be
+// reached any more, and each that can be reached again.
 //
-// Invariants: `State` and `Readiness` never wait for a memory server. What they return is of the last description that was read: at
-// once, then every kInterval while somebody asks for it or the root cannot be read, and every kIdleInterval otherwise.
+// Invariants: `State` and `Readiness` never wait for a memory server. What they return is of the
+// last description that was read: at once, then every kInterval while somebody asks for it or the
+// root cannot be read, and every kIdleInterval otherwise.
 // Thread-safety: `State` and `Readiness` by any thread. Cost: that of Store::Stat, as often.
 #pragma once
 
@@ -28,18 +30,21 @@ class StoreWatch {
   static constexpr std::chrono::milliseconds kInterval{2'000};
   static constexpr std::chrono::milliseconds kIdleInterval{10'000};
 
-  // `store` must outlive the watch. `if_gone`: what happens then, or is to be done, in the sentence that says that the store is gone
-  // and another one has its name: "restart this program to use that one".
+  // `store` must outlive the watch. `if_gone`: what happens then, or is to be done, in the sentence
+  // that says that the store is gone and another one has its name: "restart this program to use
+  // that one".
   // Errors: Unsupported if there is no thread.
   static Result<std::unique_ptr<StoreWatch>> Start(Store& store, std::string if_gone);
-  // Waits for a description that is being read: for the connection timeout if a memory server is silent.
+  // Waits for a description that is being read: for the connection timeout if a memory server is
+  // silent.
   ~StoreWatch();
   StoreWatch(const StoreWatch&) = delete;
   StoreWatch& operator=(const StoreWatch&) = delete;
 
   // The fields store, fabric and servers of /state; none before the first description is there.
   nlohmann::ordered_json State();
-  // Errors: NodeUnreachable, a sentence that names a memory server that cannot be reached, or says that the store is gone.
+  // Errors: NodeUnreachable, a sentence that names a memory server that cannot be reached, or says
+  // that the store is gone.
   Status Readiness();
   // Whether the store is gone and another one has its name (Store::Stat). It stays so.
   bool IsGone() const { return is_gone_; }

@@ -1,4 +1,5 @@
-// WorkerMetrics: what the worker threads of a compute server have done, summed for its admin endpoint.
+// WorkerMetrics: what the worker threads of a compute server have done, summed for its admin
+// endpoint.
 //
 //   auto metrics = std::make_shared<WorkerMetrics>(std::vector<std::string>{"get", "set"});
 //   content.metrics.push_back(metrics);                          // /metrics
@@ -11,8 +12,8 @@
 //     worker->PublishIfDue(now, *session);                       // once a round of its loop
 //   }
 //
-// A worker counts in memory of its own. Every kPublishInterval it copies that into a slot, which the endpoint's
-// thread sums.
+// A worker counts in memory of its own. Every kPublishInterval it copies that into a slot, which
+// the endpoint's thread sums.
 //
 // Invariants:
 //   - No two workers write to one cache line, and no worker reads what another one writes. Only the reader of
@@ -22,8 +23,8 @@
 //   - Counts of different kinds are of one moment for each worker. They are at most kPublishInterval older than
 //     its last round.
 // Thread-safety: WorkerMetrics: all calls from any thread. Worker: one thread.
-// Cost: RecordCommand about 1 ns; PublishIfDue a comparison, and every 100 ms a copy of 30 KiB for each
-// command that was used since. Memory: 60 KiB for each worker and command.
+// Cost: RecordCommand about 1 ns; PublishIfDue a comparison, and every 100 ms a copy of 30 KiB for
+// each command that was used since. Memory: 60 KiB for each worker and command.
 #pragma once
 
 #include <prometheus/collectable.h>
@@ -97,7 +98,8 @@ class WorkerMetrics final : public prometheus::Collectable {
   std::unique_ptr<Worker> AddWorker();
 
   std::vector<prometheus::MetricFamily> Collect() const override;
-  // The fields workers, clients, commands, operations, cache, locks and rereads of /state (docs/metrics.md).
+  // The fields workers, clients, commands, operations, cache, locks and rereads of /state
+  // (docs/metrics.md).
   nlohmann::ordered_json State() const;
 
   // The sum of what all workers have published, those that have ended included.

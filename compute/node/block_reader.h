@@ -28,12 +28,14 @@ class BlockReader {
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
   // Reads the long keys to which entries of `leaf` refer. Requires (unchecked): nobody changes the
   // leaf meanwhile.
-  // Errors: likewise; Corruption if one is not in its block, or does not have the hash that its entry states.
+  // Errors: likewise; Corruption if one is not in its block, or does not have the hash that its
+  // entry states.
   // Cost: 1 RT; none without blocks.
   Task<Status> ReadKeys(Op& op, RemotePtr leaf, std::span<const LongRef> refs, LongKeys& keys);
   // co_await blocks.ConnectFor(block): Links::ConnectFor for the memory of the block.
   Links::Connecting ConnectFor(BlockRef block);
-  // Returns the content in `bytes`, read at `block`; nullopt if they are not of that block (rule R1).
+  // Returns the content in `bytes`, read at `block`; nullopt if they are not of that block (rule
+  // R1).
   static std::optional<std::string_view> ValueIn(const BlockRef& block,
                                                  std::span<const std::byte> bytes);
 

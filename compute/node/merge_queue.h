@@ -1,6 +1,8 @@
-// MergeQueue: nodes of the tree that may be worth a merge, as operations of this compute server note them.
+// MergeQueue: nodes of the tree that may be worth a merge, as operations of this compute server
+// note them.
 //
-// An operation does not merge by itself: it notes the node, and the store's upkeep merges in the background.
+// An operation does not merge by itself: it notes the node, and the store's upkeep merges in the
+// background.
 //
 // Thread-safety: thread-safe. Cost: a mutex and at most one allocation for each note.
 #pragma once
@@ -38,8 +40,10 @@ class MergeQueue {
 
   // Calls `on_first` for each note while nothing else is noted.
   void OnFirst(std::function<void()> on_first) { on_first_ = std::move(on_first); }
-  // Ignored if as much is noted as there is room for: the next operation on the node notes it again.
-  // Returns whether much is noted: then the caller's session should take some of it, lest memory runs out.
+  // Ignored if as much is noted as there is room for: the next operation on the node notes it
+  // again.
+  // Returns whether much is noted: then the caller's session should take some of it, lest memory
+  // runs out.
   bool Note(const Request& request) {
     {
       const std::lock_guard lock(mutex_);
@@ -50,8 +54,8 @@ class MergeQueue {
     if (on_first_) on_first_();
     return false;
   }
-  // Goes round all levels and keys in their order: neighbours are merged one after the other, and what is noted again is
-  // taken again after all others.
+  // Goes round all levels and keys in their order: neighbours are merged one after the other, and
+  // what is noted again is taken again after all others.
   std::optional<Request> Take() {
     const std::lock_guard lock(mutex_);
     if (requests_.empty()) return std::nullopt;

@@ -23,9 +23,11 @@ namespace gossamer {
 
 // A group that is torn in more READs in a row than this is read under its leaf's lock.
 inline constexpr uint32_t kMaxRereads = 24;
-// Likewise a whole node, in this many READs. Fewer, because a path of the past may lead to memory that is another's by now.
+// Likewise a whole node, in this many READs. Fewer, because a path of the past may lead to memory
+// that is another's by now.
 inline constexpr uint32_t kMaxNodeRereads = 8;
-// A node that fails its checks under its lock this many times in one operation is corrupt (rule R5).
+// A node that fails its checks under its lock this many times in one operation is corrupt (rule
+// R5).
 inline constexpr uint32_t kMaxFailures = 4;
 
 class NodeReader {
@@ -55,10 +57,12 @@ class NodeReader {
     HighFence high;
     RemotePtr sibling;
   };
-  // Reads the leaf that starts at `low` until all units agree, so that the result may be kept (rule R3).
+  // Reads the leaf that starts at `low` until all units agree, so that the result may be kept (rule
+  // R3).
   Task<Result<LeafEnd>> ReadLeafEnd(Op& op, RemotePtr pointer, KeyView low);
-  // Reads the low fence of the node that was or is at `pointer`, which need not come from the tree. Returns nullopt if there
-  // is no such node any more, or if it is a leaf whose low fence its bytes do not tell.
+  // Reads the low fence of the node that was or is at `pointer`, which need not come from the tree.
+  // Returns nullopt if there is no such node any more, or if it is a leaf whose low fence its bytes
+  // do not tell.
   // Errors: no Corruption.
   Task<Result<std::optional<Key>>> ReadLowFence(Op& op, RemotePtr pointer);
 

@@ -187,9 +187,9 @@ TEST_F(NodeReaderTest, AHopNotesTheDownlinkThatMayBeMissing) {
   EXPECT_EQ(events_.hops[0].low, Key());
 }
 
-// Rule R8. The descent hops over a node of level 2. Meanwhile another session has cached the sibling, as it was before a merge
-// froze its child. So the descent goes on below the sibling: it came to that child by a cached path, not over its left
-// neighbour.
+// Rule R8. The descent hops over a node of level 2. Meanwhile another session has cached the
+// sibling, as it was before a merge froze its child. So the descent goes on below the sibling: it
+// came to that child by a cached path, not over its left neighbour.
 TEST_F(NodeReaderTest, AJumpThroughTheCacheIsNoWayOverTheLeftNeighbour) {
   const RemotePtr top(kServer, 24576, 0);
   const RemotePtr near(kServer, 28672, 0);

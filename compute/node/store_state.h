@@ -29,13 +29,14 @@ namespace gossamer {
 struct TreeOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
-  // For so long writes that got no memory wait for other compute servers to give some back, once in a while. They learn of a
-  // refusal when they renew their leases.
+  // For so long writes that got no memory wait for other compute servers to give some back, once in
+  // a while. They learn of a refusal when they renew their leases.
   uint32_t memory_patience_ms = 2500;
   uint64_t seed = 0;  // for all random choices; 0: a new one each time
 };
 
-// What any leaf stores itself, whatever its prefix. Longer keys may be long keys, and longer values go to blocks.
+// What any leaf stores itself, whatever its prefix. Longer keys may be long keys, and longer values
+// go to blocks.
 struct InlineLimits {
   size_t key_bytes;
   size_t value_bytes;

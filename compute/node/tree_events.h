@@ -22,8 +22,8 @@ class TreeEvents {
   virtual void OnHop(RemotePtr left, uint32_t level, const Key& low) = 0;
   // The leaf that covers `key` has lost entries, and may be worth a merge.
   virtual void OnSparseLeaf(const Key& key) = 0;
-  // An operation came over the leaf that covers `left` to a frozen one, whose merge is not finished.
-  // It waits until the merge is finished or undone. As Merger::Absorb.
+  // An operation came over the leaf that covers `left` to a frozen one, whose merge is not
+  // finished. It waits until the merge is finished or undone. As Merger::Absorb.
   virtual Task<Status> FinishMerge(Op& op, const Key& left) = 0;
 
  protected:

@@ -1,11 +1,14 @@
-// The rules of the protocol that a client's code decides about, each as a function that says what the rule asks for.
+// The rules of the protocol that a client's code decides about, each as a function that says what
+// the rule asks for.
 //
-// The code of the tree asks these functions, and no other file outside the simulator knows that a rule can be broken:
-// gossamer-sim-mutants breaks one at a time (common/mutants.h), to show that the simulator notices. In all that ships,
-// each function is just its rule. Rules that only decide which verbs are posted, and in which order, have no function
+// The code of the tree asks these functions, and no other file outside the simulator knows that a
+// rule can be broken: gossamer-sim-mutants breaks one at a time (common/mutants.h), to show that
+// the simulator notices. In all that ships, each function is just its rule. Rules that only decide
+// which verbs are posted, and in which order, have no function
 // here: compute/verify/sim/broken_rule_port.h breaks them. PROTOCOL.md states and argues all rules.
 //
-// Only sources include this file, because each such source is compiled a second time for that program.
+// Only sources include this file, because each such source is compiled a second time for that
+// program.
 //
 // Thread-safety: thread-safe. Cost: inline; that of the rule.
 #pragma once
@@ -31,8 +34,8 @@ namespace gossamer::rules {
 
 // -- Reading
 
-// R1: bytes that were read count only if their checksum fits them, their place and their generation. Returns nothing
-// otherwise.
+// R1: bytes that were read count only if their checksum fits them, their place and their
+// generation. Returns nothing otherwise.
 // `within`: as for GroupView::Parse.
 inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr leaf, uint32_t unit,
                                           KeyView within) {
@@ -74,7 +77,8 @@ inline std::optional<std::string_view> ParseBlock(const BlockRef& block,
   return value;
 }
 
-// R1, of the block of a long key: different keys may have one hash, and the block tells which one it is.
+// R1, of the block of a long key: different keys may have one hash, and the block tells which one
+// it is.
 inline bool IsTheKey(bool is_equal) { return is_equal || IsBroken(Mutant::kR1Long); }
 
 // R2: units are used together only if they are of one version of the node.
@@ -92,25 +96,28 @@ inline bool IsChildThere(bool child_matches) { return child_matches || IsBroken(
 // W4: a node that is frozen gets no downlink: it vanishes soon.
 inline bool MayLink(bool is_frozen) { return !is_frozen || IsBroken(Mutant::kW4); }
 
-// R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each try posts them.
+// R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each
+// try posts them.
 inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant::kR4); }
 
-// R4, of a first try, perhaps in a batch with those of other leaves: the READs of a leaf count only behind the CAS that took
-// its own lock.
+// R4, of a first try, perhaps in a batch with those of other leaves: the READs of a leaf count only
+// behind the CAS that took its own lock.
 inline bool MayUse(bool is_held) { return is_held || IsBroken(Mutant::kR4Batch); }
 
-// R8: a frozen node is read only by an operation that came over its left neighbour: by others that has taken over and
-// changed its entries, perhaps.
+// R8: a frozen node is read only by an operation that came over its left neighbour: by others that
+// has taken over and changed its entries, perhaps.
 inline bool MayReadFrozen(bool came_over_left) { return came_over_left || IsBroken(Mutant::kR8); }
 
-// R9: pointers that were looked up under an earlier lease, or under none, are not used. Its mutant gives both of these up.
+// R9: pointers that were looked up under an earlier lease, or under none, are not used. Its mutant
+// gives both of these up.
 inline bool MayUsePast() { return IsBroken(Mutant::kR9); }
 // R9: from which lease on pointers may be used that were looked up before.
 inline uint64_t UsableSince(uint64_t since) { return IsBroken(Mutant::kR9) ? 0 : since; }
 // R9: the cache is emptied for a new lease, and takes nothing from operations that began before.
 inline bool ForgetsPointers() { return !IsBroken(Mutant::kR9Cache); }
 
-// R5: a leaf that fails its checks under its lock is damaged only if it does so again, and the path to it is fresh.
+// R5: a leaf that fails its checks under its lock is damaged only if it does so again, and the path
+// to it is fresh.
 inline bool IsDamaged(uint32_t failures, uint32_t most) {
   return failures >= most || (failures != 0 && IsBroken(Mutant::kR5));
 }
@@ -120,7 +127,8 @@ inline bool IsSeenTwice(KeyView a, KeyView b) { return a == b && !IsBroken(Mutan
 
 // -- Writing
 
-// W3: a key that was removed, and not written yet, is not added again: it might move to another unit.
+// W3: a key that was removed, and not written yet, is not added again: it might move to another
+// unit.
 inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::kW3); }
 
 // W5: what was locked is left, turn and all, before another turn is waited for.
@@ -128,7 +136,8 @@ inline bool LeavesBeforeWaiting() { return !IsBroken(Mutant::kW5); }
 
 // W8: the order of long keys is that of the whole keys, which are in their blocks.
 inline bool OrdersByWholeKeys() { return !IsBroken(Mutant::kW8Long); }
-// W8: a group's new keys are merged with those of the leaf in the order of keys, by which leaves are cut.
+// W8: a group's new keys are merged with those of the leaf in the order of keys, by which leaves
+// are cut.
 inline bool ComesBefore(const PrefixedKey& fresh, const PrefixedKey& old) {
   return fresh < old && !IsBroken(Mutant::kW8);
 }
@@ -158,7 +167,8 @@ inline LockWord WordFor(Lease lease, RemotePtr node) {
   return LockWord(lease, node);
 }
 
-// L4: what is posted under a lock goes out on queue pairs of the lease under which the lock was taken.
+// L4: what is posted under a lock goes out on queue pairs of the lease under which the lock was
+// taken.
 inline bool IsOfEpoch(LockWord held, Lease lease) {
   return held.lease() == lease || IsBroken(Mutant::kL4) || IsBroken(Mutant::kL2);
 }
@@ -182,8 +192,9 @@ inline bool MayReuse(VerbStatus written) {
 // U2: a commit of unknown status is repeated only if the lock word shows that it was not applied.
 inline bool DecidesByLockWord() { return !IsBroken(Mutant::kU2); }
 
-// U4: memory that was granted under a lease which has ended is not used, nor made reachable. `since`: which of all
-// registrations gave the present lease; `confirmed`: how many there were when memory was last known to be ours.
+// U4: memory that was granted under a lease which has ended is not used, nor made reachable.
+// `since`: which of all registrations gave the present lease; `confirmed`: how many there were when
+// memory was last known to be ours.
 inline bool IsGranted(uint64_t since, uint64_t confirmed) {
   return since <= confirmed || IsBroken(Mutant::kU4);
 }
@@ -198,7 +209,8 @@ inline bool IsStillGranted(uint64_t since, uint64_t confirmed) {
 // U4: a new lease forgets what was granted under the one before.
 inline bool ForgetsOldGrants() { return !IsBroken(Mutant::kU4); }
 
-// U5: a lock of unknown state is settled only after the queue pair that carried its last verb is destroyed.
+// U5: a lock of unknown state is settled only after the queue pair that carried its last verb is
+// destroyed.
 inline uint64_t CarrierToDestroy(uint64_t carrier) { return IsBroken(Mutant::kU5) ? 0 : carrier; }
 // U5: until then no coroutine of this compute server gets a turn at it.
 inline bool KeepsTurn() { return !IsBroken(Mutant::kU5Turn); }

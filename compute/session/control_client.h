@@ -51,8 +51,8 @@ Task<Result<Reply>> CallControl(Endpoint& endpoint, ServerId server, Request req
                   ToInteger(server), call.reply_bytes));
 }
 
-// The extents that a memory server has handed out, in order of their offsets. `ask(request)` sends one request: a
-// Task<Result<control::ListExtentsReply>>.
+// The extents that a memory server has handed out, in order of their offsets. `ask(request)` sends
+// one request: a Task<Result<control::ListExtentsReply>>.
 // Errors: those of `ask`.
 // Cost: 1 RT, 1 SEND for each kMaxExtents of them.
 template <typename Ask>

@@ -40,7 +40,8 @@ void Links::Account(Op& op, const Batch& batch) {
   }
 }
 
-// Words of locks are no pointers: what is posted about them goes by the lease in the word (rule L4).
+// Words of locks are no pointers: what is posted about them goes by the lease in the word (rule
+// L4).
 bool Links::MayPost(Op& op, Batch& batch) {
   const bool has_pointers = std::ranges::any_of(
       batch.verbs(), [](const Verb& verb) { return verb.space != Space::kLockTable; });

@@ -43,7 +43,8 @@ class Links {
 
   // Callbacks to the owner of a session.
   struct Hooks {
-    // This session has registered with a server. Returns how many leases the servers had given when this one began.
+    // This session has registered with a server. Returns how many leases the servers had given when
+    // this one began.
     std::function<uint64_t(ServerId, const Registration&)> registered;
     // A server cannot be reached.
     std::function<void(ServerId, Clock::time_point)> lost;
@@ -76,8 +77,8 @@ class Links {
 
   // -- verbs
 
-  // co_await what Execute and ExecuteAll return. All verbs stay kPending, and none is posted, if some go by pointers of an earlier
-  // lease (rule R9).
+  // co_await what Execute and ExecuteAll return. All verbs stay kPending, and none is posted, if
+  // some go by pointers of an earlier lease (rule R9).
   template <typename Posted>
   struct Posting {
     Posted posted;
@@ -211,7 +212,8 @@ class Links {
   static constexpr uint64_t kNever = ~uint64_t{0};
   static constexpr uint64_t kFirst = 1;  // see Loss
 
-  // Whether the batch uses no pointers, though MayUse is false. If not, marks its verbs as pending, and the operation.
+  // Whether the batch uses no pointers, though MayUse is false. If not, marks its verbs as pending,
+  // and the operation.
   static bool MayPost(Op& op, Batch& batch);
   static void SetPending(std::span<Batch* const> batches);
   void Learn(Link& link, ServerId server, const Registration& registration);

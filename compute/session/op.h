@@ -17,7 +17,8 @@ namespace gossamer {
 
 // A moment at which pointers were looked up, as this compute server counts time: Links::Now.
 struct Moment {
-  // How many leases the memory servers had given. Pointers of an earlier lease are not used (rule R9).
+  // How many leases the memory servers had given. Pointers of an earlier lease are not used (rule
+  // R9).
   uint64_t leases = 0;
   // How often the cache had been emptied. It takes nothing that was found by pointers of before.
   uint64_t flushes = 0;
@@ -25,8 +26,8 @@ struct Moment {
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
-// A queue pair that was lost: that of `server` at some time, which counts the session's queue pairs. 0
-// is before all of them: nothing was posted that is lost.
+// A queue pair that was lost: that of `server` at some time, which counts the session's queue
+// pairs. 0 is before all of them: nothing was posted that is lost.
 struct Loss {
   ServerId server{0};
   uint64_t posted_at = 0;
@@ -40,7 +41,8 @@ struct Op {
   bool is_repair = false;
 
   Moment began;  // when it looked up the first pointer that it uses
-  // A batch was not posted, because the operation's pointers are of an earlier lease. It starts again.
+  // A batch was not posted, because the operation's pointers are of an earlier lease. It starts
+  // again.
   bool is_of_the_past = false;
 
   uint32_t losses = 0;

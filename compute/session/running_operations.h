@@ -1,15 +1,19 @@
-// RunningOperations: tells a compute server when all operations have ended that began before some moment.
+// RunningOperations: tells a compute server when all operations have ended that began before some
+// moment.
 //
-// Such operations may hold pointers of the past, which an epoch of a memory server waits for (proto/control.h). Each operation
-// belongs to the period in which it began. One thread starts a period once no operation of the period before the present one
-// is left. So two counters for each session are enough.
+// Such operations may hold pointers of the past, which an epoch of a memory server waits for
+// (proto/control.h). Each operation belongs to the period in which it began. One thread starts a
+// period once no operation of the period before the present one is left. So two counters for each
+// session are enough.
 //
-// Memory model: an operation counts itself, and then looks whether the period is still the one that it counted itself in. The
-// thread starts a period, and then reads the counters. Between the two steps the operation has a light fence, and the thread a
-// heavy one (asymmetric_fence.h): either the operation sees the new period, and counts itself anew, or the thread sees the
-// operation. Counting is a release: what operations before it read is over when the thread sees it.
+// Memory model: an operation counts itself, and then looks whether the period is still the one that
+// it counted itself in. The thread starts a period, and then reads the counters. Between the two
+// steps the operation has a light fence, and the thread a heavy one (asymmetric_fence.h): either
+// the operation sees the new period, and counts itself anew, or the thread sees the operation.
+// Counting is a release: what operations before it read is over when the thread sees it.
 //
-// Thread-safety: one thread at a time calls StartPeriod and EarlierHaveEnded; a session belongs to one thread.
+// Thread-safety: one thread at a time calls StartPeriod and EarlierHaveEnded; a session belongs to
+// one thread.
 #pragma once
 
 #include <algorithm>

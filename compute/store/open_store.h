@@ -46,7 +46,8 @@ class OpenStore final : public Store {
   // Renews the leases of a store opened by `OpenOn`, which has no thread for that.
   Task<void> KeepLeases(Scheduler& scheduler) { return keeper_->Keep(scheduler); }
   void StopKeepingLeases() { keeper_->Stop(); }
-  // Merges nodes of a store opened by `OpenOn`, which has no thread for that, over `session`, by the thread that uses it.
+  // Merges nodes of a store opened by `OpenOn`, which has no thread for that, over `session`, by
+  // the thread that uses it.
   void MergeOver(OpenSession& session);
   // Leaves nodes as they are from now on: what is counted of operations is of them alone.
   void StopMerging();
@@ -73,7 +74,8 @@ class OpenStore final : public Store {
                               const std::function<bool(uint64_t nodes)>& progress) override;
   Result<std::optional<SweepReport>> SweepIfNeeded(
       const std::function<bool(const SweepProgress&)>& progress) override;
-  // The same over the scheduler of a session that does nothing else meanwhile: a sweep replaces queue pairs of its endpoint.
+  // The same over the scheduler of a session that does nothing else meanwhile: a sweep replaces
+  // queue pairs of its endpoint.
   Task<Result<SweepReport>> SweepOver(Scheduler& scheduler);
   // Repairs likewise what was lost with the servers that `options` names.
   Task<Result<RepairReport>> RepairOver(Scheduler& scheduler, LossRepairer::Options options);
@@ -114,14 +116,17 @@ class OpenStore final : public Store {
   Error WhyNoRoot(const Error& error);
   // The servers of the record and those learned later.
   std::vector<MemberRecord> Members() const;
-  // Finds `server`, which joined later, through the bootstrap, and connects to it. The finder calls it.
+  // Finds `server`, which joined later, through the bootstrap, and connects to it. The finder calls
+  // it.
   Status LearnServer(ServerId server);
   Status FindAndAdd(ServerId server);
-  // Makes all servers known that the store's record names, as far as they can be reached. Returns 0 if the record names all
-  // that the store has. If not, because it was lost and put back a short while ago: in how long it does.
+  // Makes all servers known that the store's record names, as far as they can be reached. Returns 0
+  // if the record names all that the store has. If not, because it was lost and put back a short
+  // while ago: in how long it does.
   // Errors: NodeUnreachable if one cannot be reached, or the bootstrap.
   Result<std::chrono::milliseconds> LearnServers();
-  // The servers that the store has had and that its record does not name any more: what they held is lost.
+  // The servers that the store has had and that its record does not name any more: what they held
+  // is lost.
   // Errors: those of LearnServers; Contended if the record is lost again and again.
   Result<std::set<ServerId>> FindLostServers();
 
@@ -136,7 +141,8 @@ class OpenStore final : public Store {
     Endpoint::Clock::time_point until;
   };
   std::map<ServerId, Unreachable> unreachable_;
-  // The `restored` of the record that LearnServers read last, and when it first did. Guarded by learn_mutex_.
+  // The `restored` of the record that LearnServers read last, and when it first did. Guarded by
+  // learn_mutex_.
   uint64_t restored_ = 0;
   Endpoint::Clock::time_point restored_since_;
   // When control_ may try again to reconnect to a server. Guarded by the pause of the orphans.

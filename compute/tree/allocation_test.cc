@@ -95,7 +95,8 @@ class AllocationTest : public testing::Test {
   }
   template <typename Operate>
   void ExpectNoneTogether(Operate operate) {
-    // Brings all operations to the same place at once, so that every pool grows to its largest size.
+    // Brings all operations to the same place at once, so that every pool grows to its largest
+    // size.
     RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[0]); });
     for (size_t i = 0; i < 10; ++i) {
       RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[random_() % kKeys]); });
@@ -217,8 +218,9 @@ TEST_F(AllocationTest, NoEntryOfAScanAllocates) {
   };
   for (const bool reverse : {false, true}) {
     scan(kKeys, reverse);
-    // A session allocates with its first buffer of each size. How many leaves a scan reads together, and so its buffer,
-    // follows the mean of the leaves seen of late: between two equal scans it may change. So all sizes are used first.
+    // A session allocates with its first buffer of each size. How many leaves a scan reads
+    // together, and so its buffer, follows the mean of the leaves seen of late: between two equal
+    // scans it may change. So all sizes are used first.
     for (uint64_t limit = 1; limit < kKeys; limit *= 2) scan(limit, reverse);
     // The cursor itself.
     for (const uint64_t limit : {uint64_t{1}, uint64_t{100}, uint64_t{kKeys}}) {

@@ -109,8 +109,8 @@ TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItWrites) {
   for (size_t first = 0; first < kStep; ++first) {
     for (size_t i = first; i < sorted.size(); i += kStep) neighbours.push_back(sorted[i]);
   }
-  // Two leaves of a batch that share a lock take turns: few do, and more where a leaf has several keys of a batch. Such a leaf is
-  // learned in several batches.
+  // Two leaves of a batch that share a lock take turns: few do, and more where a leaf has several
+  // keys of a batch. Such a leaf is learned in several batches.
   struct Case {
     const std::vector<std::string>& keys;
     int rounds_to_learn;
@@ -137,7 +137,8 @@ TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItWrites) {
   }
 }
 
-// The first get of a client, too, which descends: the root is read with its overflow group, for there is no hint.
+// The first get of a client, too, which descends: the root is read with its overflow group, for
+// there is no hint.
 TEST_P(CostTest, TheFirstGetOfATreeOfOneLeafReadsItsOverflowGroup) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
   std::vector<std::string> keys;

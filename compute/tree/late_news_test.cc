@@ -1,4 +1,5 @@
-// News that comes late: a sweeper has not heard of a memory server, or a compute server of the end of its lease.
+// News that comes late: a sweeper has not heard of a memory server, or a compute server of the end
+// of its lease.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ constexpr uint64_t kFirstOfWorker = 100'000;
 // Values of that length are in blocks.
 std::string Value(char letter) { return std::string(100, letter); }
 
-// A compute server loses its lease with server 0 alone. It has written a block there, and is about to link it from a leaf on
-// server 1.
+// A compute server loses its lease with server 0 alone. It has written a block there, and is about
+// to link it from a leaf on server 1.
 class LateServerTest : public SimulatedClients {
  protected:
   static constexpr uint64_t kKeys = 800;
@@ -112,8 +113,8 @@ TEST_F(LateServerTest, IsAskedByASweepThatBeganWithoutIt) {
   ExpectPutEnds();
 }
 
-// A compute server replaces values of one that has died. The return of their blocks waits in it until its lease has ended, and
-// a sweep has given them to others.
+// A compute server replaces values of one that has died. The return of their blocks waits in it
+// until its lease has ended, and a sweep has given them to others.
 class LateReturnTest : public SimulatedClients {
  protected:
   static constexpr uint64_t kReplaced = control::ReleaseRequest::kMaxRanges - 1;  // no request yet

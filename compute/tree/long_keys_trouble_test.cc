@@ -1,4 +1,5 @@
-// Long keys whose blocks are damaged, out of reach or large, and a long key that one unit has whole.
+// Long keys whose blocks are damaged, out of reach or large, and a long key that one unit has
+// whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +67,8 @@ TEST_F(LongKeysTroubleTest, AScanOverADamagedOneEnds) {
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(session_->Put("m" + NumberKey(i, 4), "0123456789"));
 }
 
-// A READ that got the overflow group before a key was deleted there, and its home group after it was inserted again.
+// A READ that got the overflow group before a key was deleted there, and its home group after it
+// was inserted again.
 TEST_F(LongKeysTroubleTest, AScanEmitsAKeyOfBothFormsOnce) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 250, 16}));
   const LeafGeometry& geometry = client_->shared().geometry;

@@ -1,4 +1,5 @@
-// A compute server stands still until its lease has ended. What it had, a sweep gives to others. Then it goes on.
+// A compute server stands still until its lease has ended. What it had, a sweep gives to others.
+// Then it goes on.
 #include <gtest/gtest.h>
 
 #include <optional>

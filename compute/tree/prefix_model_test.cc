@@ -1,5 +1,5 @@
-// Leaves with a prefix of their own: random operations, with keys that give leaves such prefixes and take them away again,
-// against a model.
+// Leaves with a prefix of their own: random operations, with keys that give leaves such prefixes
+// and take them away again, against a model.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,8 @@ class PrefixModelTest : public testing::TestWithParam<PrefixShape> {
 
   // ---- Keys
 
-  // Keys that begin with `stem` and go on with a number. New ones come behind the last, or in front of the first.
+  // Keys that begin with `stem` and go on with a number. New ones come behind the last, or in front
+  // of the first.
   struct Series {
     std::string stem;
     size_t digits = 0;

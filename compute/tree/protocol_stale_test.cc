@@ -153,7 +153,8 @@ TEST_F(StaleTest, APathFarBehindCostsADescentNotAWalk) {  // W7
   for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(found[i], NumberKey(2500 - i));
 }
 
-// A leaf that was split since its parent was cached has the prefix of a smaller range, and so has each sibling behind it.
+// A leaf that was split since its parent was cached has the prefix of a smaller range, and so has
+// each sibling behind it.
 TEST_F(StaleTest, LeavesBehindHopsHavePrefixesOfTheirOwn) {
   constexpr uint64_t kFirst = 40;  // for some leaves, which have a parent
   ASSERT_NO_FATAL_FAILURE(Open({512, 32, 8}));
@@ -341,8 +342,9 @@ TEST_F(StaleTest, AReadDoesNotWaitForTheLockOfItsRepair) {  // W6
   EXPECT_LE(reader->counters().locks.remote_retries, 10u);
 }
 
-// A writer hops to a leaf whose lock is taken, and waits for it there. If it went back to the left neighbour after each
-// refusal, it would lock that each time. Where both have one lock slot, many such writers would keep each other from the leaf.
+// A writer hops to a leaf whose lock is taken, and waits for it there. If it went back to the left
+// neighbour after each refusal, it would lock that each time. Where both have one lock slot, many
+// such writers would keep each other from the leaf.
 TEST_F(StaleTest, AWriterWaitsWhereItHasHopped) {  // W7
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));

@@ -1,5 +1,5 @@
-// A program that shows its metrics by HTTP while it uses a store: two threads put and get, until Enter or the end of the
-// input. Open the address that it prints in a browser.
+// A program that shows its metrics by HTTP while it uses a store: two threads put and get, until
+// Enter or the end of the input. Open the address that it prints in a browser.
 #include <gossamer/metrics.h>
 #include <gossamer/store.h>
 

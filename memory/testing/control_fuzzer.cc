@@ -1,8 +1,10 @@
-// Fuzzes the control service of a memory server. The input is a sequence of steps: messages of four compute servers, raw or put
-// together from what the server has answered before, the ends of their queue pairs, and time.
+// Fuzzes the control service of a memory server. The input is a sequence of steps: messages of four
+// compute servers, raw or put together from what the server has answered before, the ends of their
+// queue pairs, and time.
 //
-// Each answer is one that the message may have, and what the server says of its memory adds up after each step. Whatever one
-// compute server asks for, the memory of the others under leases in force stays theirs (rule M1).
+// Each answer is one that the message may have, and what the server says of its memory adds up
+// after each step. Whatever one compute server asks for, the memory of the others under leases in
+// force stays theirs (rule M1).
 #include <glog/logging.h>
 
 #include <algorithm>

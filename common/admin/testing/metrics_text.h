@@ -1,4 +1,5 @@
-// For tests: a strict check of the Prometheus text format 0.0.4, of names and of what promtool would find.
+// For tests: a strict check of the Prometheus text format 0.0.4, of names and of what promtool
+// would find.
 #pragma once
 
 #include <fmt/core.h>

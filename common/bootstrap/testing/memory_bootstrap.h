@@ -1,8 +1,9 @@
 // A bootstrap in memory with faults, for tests and for the simulator.
 //
-// The faults are those of the outside world: a text is lost (memcached flushed, restarted or evicting; a file
-// removed), overwritten by another program, or read late; or the bootstrap does not answer, with the change
-// made or not. Tests cause them between calls, or with `set_before` in the middle of another component's work.
+// The faults are those of the outside world: a text is lost (memcached flushed, restarted or
+// evicting; a file removed), overwritten by another program, or read late; or the bootstrap does
+// not answer, with the change made or not. Tests cause them between calls, or with `set_before` in
+// the middle of another component's work.
 //
 // Thread-safety: all calls from any thread. It neither sleeps nor starts threads. LockForJoin waits
 // only while another thread holds the lock, so a single thread never waits.

@@ -1,8 +1,9 @@
-// Fuzzes the records of stores. The input is texts that others write into the bootstrap, one after the other, with a line "--"
-// between them; an empty text stands for a lost record.
+// Fuzzes the records of stores. The input is texts that others write into the bootstrap, one after
+// the other, with a line "--" between them; an empty text stands for a lost record.
 //
-// A text is refused with a sentence, or it is the one text of its record. A memory server looks at each text: it never writes
-// what cannot be read, repairs a record with one look, and is not in the record once it has left.
+// A text is refused with a sentence, or it is the one text of its record. A memory server looks at
+// each text: it never writes what cannot be read, repairs a record with one look, and is not in the
+// record once it has left.
 #include <glog/logging.h>
 
 #include <algorithm>

@@ -284,7 +284,8 @@ TEST_P(FabricConformance, MoreOutstandingThanTheQueuePairHoldsStillCompletesInOr
   }
 }
 
-// A coroutine that calls synchronously polls from inside a poll. What it waits for may have ended in that same poll.
+// A coroutine that calls synchronously polls from inside a poll. What it waits for may have ended
+// in that same poll.
 TEST_P(FabricConformance, WhoIsResumedMayPollForWhatOthersAreResumedBy) {
   const auto port = NewPort();
   TestClient client(*port);

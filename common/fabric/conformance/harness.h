@@ -1,8 +1,9 @@
 // The harness of the conformance suite: a memory server of the fabric under test, clients that wait
 // for their verbs, and processes to kill.
 //
-// GOSSAMER_TEST_FABRIC (shm, the default, verbs or sim) selects the fabric, GOSSAMER_TEST_LISTEN the address where
-// its memory servers listen (verbs: ADDRESS:0). Each test runs once for every place where the memory server can be.
+// GOSSAMER_TEST_FABRIC (shm, the default, verbs or sim) selects the fabric, GOSSAMER_TEST_LISTEN
+// the address where its memory servers listen (verbs: ADDRESS:0). Each test runs once for every
+// place where the memory server can be.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +45,8 @@ struct FabricCase {
 
 // The cases that GOSSAMER_TEST_FABRIC selects.
 std::vector<FabricCase> FabricCases();
-// The cases with threads and processes: all but the simulated network, for which sim_test.cc has the same tests.
+// The cases with threads and processes: all but the simulated network, for which sim_test.cc has
+// the same tests.
 std::vector<FabricCase> ThreadedFabricCases();
 std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info);
 void PrintTo(const FabricCase& fabric, std::ostream* out);  // for GoogleTest

@@ -32,7 +32,8 @@ class OrderedPairs : public FabricConformance {
     return shm::kThreadSanitizer ? 10000 : 50000;  // the tool makes them 20 times as slow
   }
 
-  // Runs `post(client, i)` for i = 1 .. rounds() in one thread, and `look(client)` concurrently in another.
+  // Runs `post(client, i)` for i = 1 .. rounds() in one thread, and `look(client)` concurrently in
+  // another.
   template <typename Post, typename Look>
   void Race(Post post, Look look) {
     const auto port = NewPort();

@@ -1,4 +1,5 @@
-// The client's side of one shm queue pair: performs verbs on the server's memory, carries control calls.
+// The client's side of one shm queue pair: performs verbs on the server's memory, carries control
+// calls.
 //
 // States: working; lost (the server is gone, and no batch has ended as kUnknown yet); broken (all
 // later batches are flushed until the endpoint replaces the queue pair).
@@ -38,7 +39,8 @@ class ClientQueuePair {
 
   // Sends `call` when there is room for it. Requires: the queue pair is not broken.
   void Post(ControlCall& call);
-  // Moves ended calls to `ended`. `check_peer`: also check whether the server lives and whether calls are overdue.
+  // Moves ended calls to `ended`. `check_peer`: also check whether the server lives and whether
+  // calls are overdue.
   void PollCalls(bool check_peer, IntrusiveQueue<ControlCall>& ended);
   // Ends every call. No batch is performed any more.
   void Break(IntrusiveQueue<ControlCall>& ended);

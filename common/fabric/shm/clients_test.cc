@@ -1,4 +1,5 @@
-// Clients that misbehave: they send nonsense, say nothing, stay in the middle of their verbs, or exhaust descriptors.
+// Clients that misbehave: they send nonsense, say nothing, stay in the middle of their verbs, or
+// exhaust descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -194,7 +195,8 @@ TEST_F(ShmFabric, AFenceWaitsForVerbsUnderWayAndSoDoesWhoConnectsMeanwhile) {
   EXPECT_EQ(handler_.gone, 1);
 }
 
-// Another client may take the lock under which the verbs were posted as soon as the server says that this one is gone.
+// Another client may take the lock under which the verbs were posted as soon as the server says
+// that this one is gone.
 TEST_F(ShmFabric, AClientThatLosesItsConnectionIsNotGoneWhileItsVerbsAreUnderWay) {
   for (const bool is_fenced : {false, true}) {
     SCOPED_TRACE(is_fenced);

@@ -12,7 +12,8 @@ void SetStatus(Batch& batch, VerbStatus status) {
   for (Verb& verb : batch.verbs()) verb.status = status;
 }
 
-// Nanoseconds, advancing at the kernel's timer ticks, every 1 to 10 ms. Reading it takes no system call.
+// Nanoseconds, advancing at the kernel's timer ticks, every 1 to 10 ms. Reading it takes no system
+// call.
 uint64_t CoarseTime() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

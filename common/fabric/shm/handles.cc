@@ -72,7 +72,8 @@ Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
   if (::mmap(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
              file.get(), 0) == MAP_FAILED) {
     Error why = CannotMap(mapping.bytes(), " of shared memory");
-    // The kernel has taken the reserved range away first. By now it may be another thread's: to unmap it would be wrong.
+    // The kernel has taken the reserved range away first. By now it may be another thread's: to
+    // unmap it would be wrong.
     mapping.data_ = nullptr;
     return why;
   }

@@ -45,7 +45,8 @@ class Mapping {
  private:
   Mapping(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
 
-  // Address space alone. From 2 MB on it starts at a multiple of that: only there can 2 MB pages be.
+  // Address space alone. From 2 MB on it starts at a multiple of that: only there can 2 MB pages
+  // be.
   static Result<Mapping> Reserve(size_t bytes);
 
   std::byte* data_ = nullptr;

@@ -40,7 +40,8 @@ Transfer Handshake::ReceiveWelcome(size_t* bytes) {
   const auto message = std::as_writable_bytes(std::span(&welcome_, 1));
   errno = 0;
   const Transfer received = ReceiveMessage(socket_, message, bytes, &descriptors_, false);
-  // A server that refuses before it has read the hello resets the connection; its answer can still be read.
+  // A server that refuses before it has read the hello resets the connection; its answer can still
+  // be read.
   if (received != Transfer::kLost || errno != ECONNRESET) return received;
   return ReceiveMessage(socket_, message, bytes, &descriptors_, false);
 }

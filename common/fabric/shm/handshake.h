@@ -1,4 +1,5 @@
-// The handshake between a client and a memory server of the shm fabric: one Hello, one Welcome with file descriptors.
+// The handshake between a client and a memory server of the shm fabric: one Hello, one Welcome with
+// file descriptors.
 //
 // Only `Wait` blocks: a stopped server costs its clients no time that they need for other servers.
 // Thread-safety: none.
@@ -20,8 +21,9 @@ class Handshake {
   // Starts to connect. The handshake ends within `timeout_ms`.
   Handshake(std::string address, const Hello& hello, uint32_t timeout_ms);
 
-  // Proceeds as far as possible without blocking. kDone: the server has accepted, and its message has
-  // arrived. Errors: NodeUnreachable when no server listens or the time is over; otherwise the server's own error.
+  // Proceeds as far as possible without blocking. kDone: the server has accepted, and its message
+  // has arrived. Errors: NodeUnreachable when no server listens or the time is over; otherwise the
+  // server's own error.
   Result<ConnectState> Step();
   // Blocks until there may be progress, for some milliseconds at most.
   void Wait() const;

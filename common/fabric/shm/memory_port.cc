@@ -164,7 +164,8 @@ void ShmMemoryPort::Accept() {
     UniqueFd socket = listener_.Accept();
     if (!socket) {
       if (LacksDescriptors() && shortage_.RefuseNext(listener_)) continue;
-      // A client that cannot be accepted now stays in the queue, and epoll would report it again and again.
+      // A client that cannot be accepted now stays in the queue, and epoll would report it again
+      // and again.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) PauseAccepting();
       return;
     }

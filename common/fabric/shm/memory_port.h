@@ -1,18 +1,18 @@
 // The memory server's side of the shm fabric.
 //
 // One control thread waits in epoll for connections, calls, and the end of clients. Each connection
-// is a queue pair. It ends when its socket hangs up, its process ends, its client replaces it, or its
-// client is fenced. A pidfd reports the end of the process, so a socket inherited by a child does not
-// keep a dead client alive, and a stopped process does not count as dead. If the process has ended, the
-// port finishes the WRITE that the client died in, if any. After the client's last queue pair it calls
-// `ClientGone`.
+// is a queue pair. It ends when its socket hangs up, its process ends, its client replaces it, or
+// its client is fenced. A pidfd reports the end of the process, so a socket inherited by a child
+// does not keep a dead client alive, and a stopped process does not count as dead. If the process
+// has ended, the port finishes the WRITE that the client died in, if any. After the client's last
+// queue pair it calls `ClientGone`.
 //
-// The client of a queue pair that ends may live and be performing verbs, and may be stopped there for
-// any time: a hang-up alone says nothing about that. Such queue pairs are closed and set aside; the
-// control thread checks them every turn and serves other clients meanwhile. Until they settle, they
-// count as queue pairs of their client, and new connections in its name wait for their welcome. So none
-// of their verbs lands after `ClientGone` or after the welcome of the queue pair that replaces them, and
-// no queue pair belongs to two lives of a fenced client.
+// The client of a queue pair that ends may live and be performing verbs, and may be stopped there
+// for any time: a hang-up alone says nothing about that. Such queue pairs are closed and set aside;
+// the control thread checks them every turn and serves other clients meanwhile. Until they settle,
+// they count as queue pairs of their client, and new connections in its name wait for their
+// welcome. So none of their verbs lands after `ClientGone` or after the welcome of the queue pair
+// that replaces them, and no queue pair belongs to two lives of a fenced client.
 //
 // A newcomer must say hello within the connection time-out. A queue pair may be idle for ever.
 //
@@ -74,7 +74,8 @@ class ShmMemoryPort final : public MemoryPort {
 
   using Connections = std::unordered_map<ConnectionId, Connection>;
 
-  // A client's closed queue pairs that may not have settled, and its connections that wait for them.
+  // A client's closed queue pairs that may not have settled, and its connections that wait for
+  // them.
   struct Closing {
     std::vector<Connection> unsettled;
     uint32_t queue_pairs = 0;  // settled or not
@@ -104,7 +105,8 @@ class ShmMemoryPort final : public MemoryPort {
   bool Answer(Connection& connection, const Call& call, size_t bytes);
   // Answers the hello, or lets it wait. Returns whether to keep the connection.
   bool Admit(ConnectionId id, Connection& connection, const Hello& hello);
-  // Whether verbs may still land that must not land after a welcome. Closes the queue pairs that `hello` replaces.
+  // Whether verbs may still land that must not land after a welcome. Closes the queue pairs that
+  // `hello` replaces.
   bool MustWait(ConnectionId id, const Hello& hello);
   Status MakeQueuePair(Connection& connection, const Hello& hello, UniqueFd& page_file);
   // Queue pair `id` of `client_uuid`, which connection `by` replaces. The end if there is none.
@@ -119,7 +121,8 @@ class ShmMemoryPort final : public MemoryPort {
   void BeginFence(uint64_t client_uuid);
   // Ends what waits for closed queue pairs that have all settled.
   void EndClosings();
-  // Closes the queue pair. Returns whether none of its verbs can land any more. Finishes the WRITE of a dead client.
+  // Closes the queue pair. Returns whether none of its verbs can land any more. Finishes the WRITE
+  // of a dead client.
   bool HasSettled(Connection& connection);
   // Blocks until HasSettled.
   void Quiesce(Connection& connection);

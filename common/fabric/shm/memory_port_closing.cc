@@ -17,8 +17,9 @@ bool ShmMemoryPort::HasSettled(Connection& connection) {
   page.closed.store(1, std::memory_order_release);
   HeavyFenceOfAll();  // one of the two sees what the other stored
   if (page.busy.load(std::memory_order_acquire) == 0) return true;
-  // A connection may be lost while its client lives and is in the middle of a WRITE. That client finishes the WRITE
-  // itself. A copy from its journal could land after its unlock, or with bytes of its next WRITE.
+  // A connection may be lost while its client lives and is in the middle of a WRITE. That client
+  // finishes the WRITE itself. A copy from its journal could land after its unlock, or with bytes
+  // of its next WRITE.
   const bool is_dead =
       connection.process ? ProcessEnded(connection.process) : HungUp(connection.socket);
   if (!is_dead) return false;
@@ -109,8 +110,8 @@ void ShmMemoryPort::EndClosings() {
     next = closing_.erase(next);
   }
   for (const auto& [client_uuid, closing] : ended) {
-    // The life of a fenced client ends before the next one begins. Otherwise the new queue pairs count before the closed
-    // ones end, as in Admit.
+    // The life of a fenced client ends before the next one begins. Otherwise the new queue pairs
+    // count before the closed ones end, as in Admit.
     if (closing.is_fence) Settled(client_uuid, closing.queue_pairs);
     for (const auto& [id, hello] : closing.waiting) {
       const auto found = connections_.find(id);

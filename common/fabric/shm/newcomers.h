@@ -1,5 +1,6 @@
 // Connections to a memory server that are no queue pairs yet, in order of arrival. Their time and
-// number are bounded: a peer that connects and says nothing holds two of the server's file descriptors.
+// number are bounded: a peer that connects and says nothing holds two of the server's file
+// descriptors.
 //
 // Thread-safety: none; for the control thread. Cost: O(log n).
 #pragma once

@@ -11,7 +11,8 @@ namespace gossamer::shm {
 
 // Returns: its id; 0 if the kernel does not say.
 pid_t PeerPid(const UniqueFd& socket);
-// Returns: a pidfd of the peer, whose id is `pid`. Empty if the kernel cannot name it, or without a free descriptor (errno).
+// Returns: a pidfd of the peer, whose id is `pid`. Empty if the kernel cannot name it, or without a
+// free descriptor (errno).
 UniqueFd PeerProcess(const UniqueFd& socket, pid_t pid);
 // Whether the process has ended. `process`: a pidfd; empty: false.
 bool ProcessEnded(const UniqueFd& process);

@@ -1,20 +1,23 @@
-// QueuePairPage: the memory that a client and a memory server share for one queue pair, in a memfd of its own.
+// QueuePairPage: the memory that a client and a memory server share for one queue pair, in a memfd
+// of its own.
 //
 //   line 0   server -> client   closed, replies_sent, fences_heavily
 //   line 1   client -> server   busy
 //   line 2   client -> server   journal: valid, space, length, offset
 //   line 3.. client -> server   journal: payload, one path MTU
 //
-// The journal makes a WRITE of at most one path MTU atomic with respect to death. The client records
-// the WRITE, sets `valid`, applies it, and clears `valid`. If the client dies in between, it has posted
-// nothing later on this queue pair (an unlock, for one), so the server can apply the WRITE again.
-// Program order alone orders the steps: a killed thread has executed a prefix of its instructions.
-// The server must know that the process has ended: a client whose connection is lost may still be performing verbs.
+// The journal makes a WRITE of at most one path MTU atomic with respect to death. The client
+// records the WRITE, sets `valid`, applies it, and clears `valid`. If the client dies in between,
+// it has posted nothing later on this queue pair (an unlock, for one), so the server can apply the
+// WRITE again. Program order alone orders the steps: a killed thread has executed a prefix of its
+// instructions. The server must know that the process has ended: a client whose connection is lost
+// may still be performing verbs.
 //
 // `busy` and `closed` are a Dekker pair. A client sets `busy` before it performs verbs, then
 // performs none if it finds `closed` set. A server sets `closed`, then waits until `busy` is clear.
-// After that no verb of this queue pair can land. Between its two steps each has a fence: the client, which enters often,
-// a light one if the server says that its own is heavy (`fences_heavily`; common/asymmetric_fence.h).
+// After that no verb of this queue pair can land. Between its two steps each has a fence: the
+// client, which enters often, a light one if the server says that its own is heavy
+// (`fences_heavily`; common/asymmetric_fence.h).
 //
 // The server does not trust the page: it bounds-checks what it finds there.
 #pragma once

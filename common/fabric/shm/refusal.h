@@ -1,4 +1,5 @@
-// How a memory server tells clients that it cannot admit them, even when it has no file descriptor for one.
+// How a memory server tells clients that it cannot admit them, even when it has no file descriptor
+// for one.
 //
 // A spare descriptor is released to accept such a client, refuse it, and close its socket again.
 //
@@ -20,7 +21,8 @@ class DescriptorShortage {
  public:
   // Takes the spare descriptor, unless it is held. Call once in a while: it may be impossible now.
   void HoldSpare();
-  // Tells the next client in the queue that there is no file descriptor for it. Returns false if that is impossible.
+  // Tells the next client in the queue that there is no file descriptor for it. Returns false if
+  // that is impossible.
   bool RefuseNext(ListeningSocket& listener);
   // Tells a client that there are too few descriptors for it.
   void Refuse(const UniqueFd& socket);

@@ -1,4 +1,5 @@
-// SharedCopy: the only place where the shm fabric touches memory that others may change concurrently.
+// SharedCopy: the only place where the shm fabric touches memory that others may change
+// concurrently.
 //
 // As with a NIC, a READ may return any byte-wise mixture of what concurrent WRITEs leave, and
 // callers validate what they read. Here the same race happens between CPUs; it is intended, and
@@ -24,8 +25,10 @@ inline constexpr bool kThreadSanitizer = false;
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
-// The compiler does not move memory accesses across this barrier. It alone orders what a killed process leaves
-// behind: a process killed between two instructions has done all of the earlier one and none of the later.
+// The compiler does not move memory accesses across this barrier. It alone orders what a killed
+// process leaves
+// behind: a process killed between two instructions has done all of the earlier one and none of the
+// later.
 inline void CompilerBarrier() { asm volatile("" ::: "memory"); }
 
 // Copies `bytes` (not 0) bytes, in any order, each byte once or more often.
@@ -48,7 +51,8 @@ inline void SharedCopy(std::byte* to, const std::byte* from, size_t bytes) {
 
 inline constexpr uintptr_t kCacheLineBytes = 64;
 
-// Prefetches the lines of [address, address + bytes) for reading or for writing. Any address is harmless.
+// Prefetches the lines of [address, address + bytes) for reading or for writing. Any address is
+// harmless.
 template <bool kForWriting>
 inline void Prefetch(uintptr_t address, uintptr_t bytes) {
   const uintptr_t end = address + bytes;

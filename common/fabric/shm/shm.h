@@ -1,4 +1,5 @@
-// The shared-memory fabric. common/fabric/ has its interface (fabric.h), CONTRACT.md lists its guarantees.
+// The shared-memory fabric. common/fabric/ has its interface (fabric.h), CONTRACT.md lists its
+// guarantees.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// shm behaviour that the conformance suite cannot see: limits, descriptions, servers that end or restart.
+// shm behaviour that the conformance suite cannot see: limits, descriptions, servers that end or
+// restart.
 #include "common/fabric/shm/shm.h"
 
 #include <gmock/gmock.h>

@@ -27,7 +27,8 @@ struct Hello {
   HelloKind kind = HelloKind::kProbe;  // kProbe: map the memory only
   uint64_t client_uuid = 0;
   uint64_t incarnation = 0;  // the server's, as the client expects it; 0: any
-  // Queue pairs of this client to destroy before this one is opened, or 0: the replaced one, and another.
+  // Queue pairs of this client to destroy before this one is opened, or 0: the replaced one, and
+  // another.
   uint64_t old_queue_pair = 0;
   uint64_t other_queue_pair = 0;
 };
@@ -69,11 +70,13 @@ Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, si
 // NodeUnreachable if no server listens.
 Result<UniqueFd> ConnectSocket(const std::string& path);
 
-// A path that this process listens on. A lock file beside it distinguishes a live owner from a stale path.
+// A path that this process listens on. A lock file beside it distinguishes a live owner from a
+// stale path.
 class ListeningSocket {
  public:
-  // Binds; clients can connect only after `Listen`. Empty path: a fresh one, after removing what dead
-  // servers left beside it. Errors: InvalidArgument when a live server owns the path, or it is unusable.
+  // Binds; clients can connect only after `Listen`. Empty path: a fresh one, after removing what
+  // dead servers left beside it. Errors: InvalidArgument when a live server owns the path, or it is
+  // unusable.
   static Result<ListeningSocket> Bind(const std::string& path);
   ListeningSocket(ListeningSocket&&) noexcept = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;

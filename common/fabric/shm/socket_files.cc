@@ -42,7 +42,8 @@ bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-// Returns the lock of a regular file of this user that no process has locked and that still has its name; else empty.
+// Returns the lock of a regular file of this user that no process has locked and that still has its
+// name; else empty.
 UniqueFd LockOfDeadServer(int directory, const char* name) {
   UniqueFd file(::openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat opened{};

@@ -1,4 +1,5 @@
-// The files of the shm fabric's sockets: a path to listen at, its lock file, and the leftovers of dead servers.
+// The files of the shm fabric's sockets: a path to listen at, its lock file, and the leftovers of
+// dead servers.
 //
 // PATH.lock is locked (flock) as long as the server at PATH lives; the kernel releases the lock
 // with the process, in any container. Only the holder of the lock removes PATH and PATH.lock, and a
@@ -22,9 +23,10 @@ std::string FreshSocketPath();
 // (errno is EWOULDBLOCK) or the file cannot be opened (errno says why).
 UniqueFd TakeLockFile(const std::string& path);
 
-// Removes the sockets and lock files of this user's dead servers whose names FreshSocketPath() could have
-// made. Files of living servers stay; several processes may clear concurrently. Ignores files that cannot
-// be examined or removed: nothing depends on their absence. Returns the number of servers cleared.
+// Removes the sockets and lock files of this user's dead servers whose names FreshSocketPath()
+// could have made. Files of living servers stay; several processes may clear concurrently. Ignores
+// files that cannot be examined or removed: nothing depends on their absence. Returns the number of
+// servers cleared.
 size_t ClearDeadSockets(const std::string& directory);
 
 }  // namespace gossamer::shm

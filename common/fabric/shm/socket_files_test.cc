@@ -1,4 +1,5 @@
-// Where memory servers listen: paths that are taken, stale or unusable, and the leftovers of dead servers.
+// Where memory servers listen: paths that are taken, stale or unusable, and the leftovers of dead
+// servers.
 #include "common/fabric/shm/socket_files.h"
 
 #include <fmt/core.h>

@@ -44,14 +44,17 @@ struct SimCosts {
   // engine slower than a NIC's; smaller values fit [perftest] better.
   uint32_t pcie_read_ns = 400;
   uint32_t pcie_write_ns = 200;
-  // An atomic on DRAM holds its slot for a DMA read and a DMA write: 2.5 M/s on one word, [atomics] rounded.
+  // An atomic on DRAM holds its slot for a DMA read and a DMA write: 2.5 M/s on one word, [atomics]
+  // rounded.
   uint32_t dram_atomic_ns = 400;
   // In the NIC's own memory, without PCIe. 110 M/s in total (Sherman, SIGMOD'22: an assumption).
   uint32_t on_chip_atomic_ns = 9;
   // Slots by the low 12 bits of the address (Kalia, ATC'16: an assumption, for device memory too).
   uint32_t atomic_slots = 4096 / 8;
-  // A compute server's thread, per completion and per wake-up: poll, continue an operation and post. An
-  // assumption: a get takes 500 ns of a core over shm (docs/performance.md), including the copy of its bytes.
+  // A compute server's thread, per completion and per wake-up: poll, continue an operation and
+  // post. An
+  // assumption: a get takes 500 ns of a core over shm (docs/performance.md), including the copy of
+  // its bytes.
   uint32_t completion_cpu_ns = 250;
   // true: a thread's posts leave after it has spent that time; false: at once.
   bool posts_take_cpu = false;
@@ -62,7 +65,8 @@ struct SimCosts {
 // For measurements, where the order of events is not enough.
 constexpr SimCosts MeasuredSimCosts() {
   SimCosts costs;
-  // CAS on one word [cx6]: 2.04 and 8.65 M/s. (The 9 ns above are of a NIC whose atomics are all on different words.)
+  // CAS on one word [cx6]: 2.04 and 8.65 M/s. (The 9 ns above are of a NIC whose atomics are all on
+  // different words.)
   costs.dram_atomic_ns = 490;
   costs.on_chip_atomic_ns = 115;
   costs.posts_take_cpu = true;

@@ -1,4 +1,5 @@
-// The endpoint of the simulated fabric: passes batches to queue pairs and completions to coroutines.
+// The endpoint of the simulated fabric: passes batches to queue pairs and completions to
+// coroutines.
 //
 // `Poll` with nothing to report executes one event of the network, so that code that polls in a
 // loop works in virtual time as in real time.
@@ -27,7 +28,8 @@ class SimEndpoint final : public Endpoint {
   void Post(ControlCall& call) override;
   void Post(QueuePairRequest& request) override;
   size_t Poll() override;
-  // Everything happens in Poll. On a busy machine a system call here would take longer than the run itself.
+  // Everything happens in Poll. On a busy machine a system call here would take longer than the run
+  // itself.
   void Yield() override {}
   bool IsAttached(ServerId server) const override {
     return ToInteger(server) < slots_.size() && slots_[ToInteger(server)].server_number != kNone;

@@ -1,8 +1,9 @@
 // The events of a simulated network and their times.
 //
-// Each object with a future event derives from `Event` and waits for one thing at a time. A binary heap orders events
-// by time, then by the order of arming, so that a run does not depend on addresses. `Pop` skips an entry whose object
-// was armed again or disarmed; pools never return memory, so the object of a stale entry stays readable.
+// Each object with a future event derives from `Event` and waits for one thing at a time. A binary
+// heap orders events by time, then by the order of arming, so that a run does not depend on
+// addresses. `Pop` skips an entry whose object was armed again or disarmed; pools never return
+// memory, so the object of a stale entry stays readable.
 // Thread-safety: none. Cost: the heap allocates while it grows.
 #pragma once
 

@@ -74,7 +74,8 @@ TEST(SimFaultTest, ALinkThatIsDownIsMetAndSoIsEveryConnectionThatFails) {
   }
 }
 
-// Only the caller of a lost call learns of the loss: verbs and other calls on the same queue pair still work (E7).
+// Only the caller of a lost call learns of the loss: verbs and other calls on the same queue pair
+// still work (E7).
 TEST(SimFaultTest, ACallThatIsLostEndsUnknownWhileItsQueuePairGoesOn) {
   constexpr int kCalls = 400;
   SimOptions options = SimCluster::Options(3, "calls");
@@ -112,7 +113,8 @@ TEST(SimFaultTest, ACallThatIsLostEndsUnknownWhileItsQueuePairGoesOn) {
   }
 }
 
-// It is on its way although its queue pair works (E7). All calls of a queue pair are handled in their order.
+// It is on its way although its queue pair works (E7). All calls of a queue pair are handled in
+// their order.
 TEST(SimFaultTest, ALateCallIsHandledAfterItsCallerHasGivenUp) {
   constexpr int kCalls = 200;
   SimOptions options = SimCluster::Options(3, "calls");

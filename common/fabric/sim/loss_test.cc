@@ -21,7 +21,8 @@ SimOptions BreakOften(uint64_t seed, std::string_view faults, uint32_t verbs_per
   return options;
 }
 
-// Rule U1: what one client never heard of may land after a later change that another client was told of.
+// Rule U1: what one client never heard of may land after a later change that another client was
+// told of.
 TEST(SimLoss, LatePacketsLandAfterWhatOthersDidLater) {
   uint64_t late = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {

@@ -137,7 +137,8 @@ class Network {
   Nanoseconds LagOf(const Batch& batch, ClientState& client, const Server& server);
   // The same of a control call, which may be later.
   Nanoseconds CallDelay();
-  // The extra time of a clean WRITE (tear.h) under the `delay` fault: READs see it in part for longer.
+  // The extra time of a clean WRITE (tear.h) under the `delay` fault: READs see it in part for
+  // longer.
   Nanoseconds LongSight();
   // The time until a packet of a broken queue pair takes effect.
   Nanoseconds LateTime();

@@ -44,7 +44,8 @@ Task<uint64_t> ReadWord(SimClient& client) {
   co_return value;
 }
 
-// Runs `post(client, i)` for i = 1 .. kRounds against a concurrent `look(client, outcome)`, for many seeds.
+// Runs `post(client, i)` for i = 1 .. kRounds against a concurrent `look(client, outcome)`, for
+// many seeds.
 template <typename Post, typename Look>
 Outcome Race(Post post, Look look, std::string_view faults = "tear,delay,reorder,write_back") {
   Outcome outcome;

@@ -89,7 +89,8 @@ TEST(SimPartition, ReconnectTriesForAsLongAsAConnectionMayTake) {
   EXPECT_LE(impatient.counters.failed_connects, 100 * impatient.counters.partitions);
 }
 
-// What is in flight lands late or never: possibly after a `Reconnect` that fails, never after one that succeeds.
+// What is in flight lands late or never: possibly after a `Reconnect` that fails, never after one
+// that succeeds.
 TEST(SimPartition, WhatWasOnItsWayLandsUntilReconnectSucceeds) {
   uint64_t landed_behind_failure = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -134,7 +135,8 @@ class TwoEndpoints {
     for (auto& endpoint : endpoints_) endpoint = port_->NewEndpoint().value();
   }
 
-  // READs on the first endpoint until it has lost a link. Returns a bit for each link that is down then.
+  // READs on the first endpoint until it has lost a link. Returns a bit for each link that is down
+  // then.
   uint32_t LoseLink() {
     const BufferLease buffer = endpoints_[0]->buffers().Allocate(64).value();
     VerbStatus status = VerbStatus::kSuccess;

@@ -1,4 +1,5 @@
-// The two ports of the simulated fabric. Thread-safety: none, unlike the ports of the other fabrics.
+// The two ports of the simulated fabric. Thread-safety: none, unlike the ports of the other
+// fabrics.
 #pragma once
 
 #include <map>

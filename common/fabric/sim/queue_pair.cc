@@ -130,8 +130,8 @@ void QueuePair::Arrive(CallInFlight& call) {
   const CallLoss loss = is_awaited ? network_.DrawCallLoss() : CallLoss::kNone;
   const bool is_handled = loss == CallLoss::kNone || loss == CallLoss::kAnswer;
   if (loss == CallLoss::kLate) {
-    // The memory server gets to the request after its caller has given up, and to all later calls of
-    // this queue pair after that.
+    // The memory server gets to the request after its caller has given up, and to all later calls
+    // of this queue pair after that.
     CallInFlight& late = network_.calls.Take();
     late.kind = EventKind::kCallArrives;
     late.queue_pair = this;

@@ -1,10 +1,12 @@
 // A queue pair of a simulated network: carries verbs to a memory server and their answers back.
 //
-// A verb sets out only when the verbs of its queue pair that are ordered before it (CONTRACT.md) have ended.
-// Other pairs of verbs take effect in random order if the network reorders, in posted order if it does not.
+// A verb sets out only when the verbs of its queue pair that are ordered before it (CONTRACT.md)
+// have ended. Other pairs of verbs take effect in random order if the network reorders, in posted
+// order if it does not.
 //
-// A broken queue pair stays active at its memory server until the server destroys it. The verbs that
-// survive the break, a set closed under the ordered pairs, take effect late and unacknowledged.
+// A broken queue pair stays active at its memory server until the server destroys it. The verbs
+// that survive the break, a set closed under the ordered pairs, take effect late and
+// unacknowledged.
 // Thread-safety: none.
 #pragma once
 
@@ -73,8 +75,9 @@ class QueuePair {
   void Break(Nanoseconds notice, SimFault::Kind cause);
   // Breaks it for an endpoint that is being destroyed: reports nothing and touches no batch.
   void Abandon();
-  // Likewise, when the memory server cannot learn of it, or lost packets have not landed yet. Some of
-  // these may still land (rules U1, U5) until the memory server destroys the queue pair at `settles_at`.
+  // Likewise, when the memory server cannot learn of it, or lost packets have not landed yet. Some
+  // of these may still land (rules U1, U5) until the memory server destroys the queue pair at
+  // `settles_at`.
   void AbandonUnheard(Nanoseconds settles_at);
   bool is_broken() const { return broken_; }
   // Of a broken one: lands or drops now what is still in flight.

@@ -54,7 +54,8 @@ Task<void> StopLater(SimCluster& cluster, std::chrono::microseconds after,
   cluster.network().StopServer(cluster.memory().address(), cluster.network().Now() + pause);
 }
 
-// When the second call arrives, the server's stop already lasts as long as the first call finally waits.
+// When the second call arrives, the server's stop already lasts as long as the first call finally
+// waits.
 TEST(SimServerFaultTest, AServerStoppedForLongerAnswersCallsInTheirOrder) {
   SimCluster cluster(1, "none", 1);
   cluster.network().StopServer(cluster.memory().address(), cluster.network().Now() + 1ms);

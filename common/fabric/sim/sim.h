@@ -1,4 +1,5 @@
-// SimNetwork: a network of compute and memory servers in one thread, in virtual time, from one seed.
+// SimNetwork: a network of compute and memory servers in one thread, in virtual time, from one
+// seed.
 //
 // The third fabric (`FabricKind::kSim`). It keeps CONTRACT.md. With its faults on, it does what
 // CONTRACT.md leaves open: bytes land in any order, unordered verbs overtake, queue pairs break and
@@ -21,8 +22,10 @@
 // meanwhile. Polling for an hour of virtual time in which nothing can happen aborts the program.
 //
 // Lifetime: the network outlives its ports.
-// Thread-safety: none; everything in a network belongs to one thread, including control handlers, which events call.
-// Cost: about 100 ns per event and one to three events per verb; the steady state allocates nothing.
+// Thread-safety: none; everything in a network belongs to one thread, including control handlers,
+// which events call.
+// Cost: about 100 ns per event and one to three events per verb; the steady state allocates
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -62,15 +65,17 @@ struct SimFaults {
   // Queue pairs break at any verb. What was in flight lands in part, and late: at any time until a
   // `QueuePairRequest` has ended or the client is fenced (rule U1).
   bool break_queue_pairs = false;
-  // Links are down for a while, of one endpoint or of a whole client, to one memory server or to all.
-  // Queue pairs break as above, and each `QueuePairRequest` fails with NodeUnreachable until the link is
-  // up again. The link may soon go down again. The memory server sees only silence: a lease may expire.
+  // Links are down for a while, of one endpoint or of a whole client, to one memory server or to
+  // all. Queue pairs break as above, and each `QueuePairRequest` fails with NodeUnreachable until
+  // the link is up again. The link may soon go down again. The memory server sees only silence: a
+  // lease may expire.
   bool partition = false;
   // Control calls or their answers are lost while the queue pair lives: they end as kUnknown after
   // `SimOptions::connection_timeout` (E7).
   bool lose_calls = false;
   // A client dies between two WRITEs of one batch: the first took effect; nothing behind it ever
-  // does, here or on the client's other queue pairs. `TakeKilledInBatch` tells the driver which client.
+  // does, here or on the client's other queue pairs. `TakeKilledInBatch` tells the driver which
+  // client.
   bool cut = false;
   // A client's process stops behind some of its WRITEs (`SimOptions::batches_per_stop`). The driver
   // stops clients at other times, too, by `PauseClient`.
@@ -213,10 +218,12 @@ class SimNetwork final : public SimulatedNetwork {
   void SlowServer(const std::string& address, Clock::time_point until,
                   std::chrono::nanoseconds longest);
 
-  // All memory of the memory server at `address`, for the driver to inspect and change. Empty if there is no server.
+  // All memory of the memory server at `address`, for the driver to inspect and change. Empty if
+  // there is no server.
   std::span<std::byte> Memory(const std::string& address);
 
-  // Changes the path to the memory server at `address`: queue pairs made from now on have this MTU, in bytes.
+  // Changes the path to the memory server at `address`: queue pairs made from now on have this MTU,
+  // in bytes.
   void SetPathMtu(const std::string& address, uint32_t bytes);
 
   // Calls `tell` with a line, without the time, for every posted verb, every effect and every loss,

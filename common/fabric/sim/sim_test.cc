@@ -116,7 +116,8 @@ TEST(SimNetworkTest, EachFaultHappensAndNoOther) {
   EXPECT_EQ(WanderAll(SimCluster::Options(1, "kill")).counters.killed_clients, 1U);
 }
 
-// A3: distinguishes whole 64-byte stamps from mixtures of two; equal ends alone do not prove a whole stamp.
+// A3: distinguishes whole 64-byte stamps from mixtures of two; equal ends alone do not prove a
+// whole stamp.
 TEST(SimNetworkTest, TornReadsMixOnlyWrittenBytes) {
   uint64_t torn = 0;
   uint64_t torn_with_equal_ends = 0;
@@ -341,7 +342,8 @@ TEST(SimNetworkTest, AThreadCompletesNoMoreThanItsCoreAllows) {
               SimCosts().completion_cpu_ns, SimCosts().completion_cpu_ns / 5.0);
 }
 
-// A blocking call takes only the time that its own thread needs, and does not run up to a later event.
+// A blocking call takes only the time that its own thread needs, and does not run up to a later
+// event.
 TEST(SimNetworkTest, BlockingCallsDoNotJumpToLaterEvents) {
   using namespace std::chrono_literals;
   SimCluster cluster(1, "none", 2);

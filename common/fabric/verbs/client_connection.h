@@ -1,7 +1,8 @@
 // The memory server's end of one connection: its queue pair, and the buffers of control messages.
 //
 // Each connection has its own completion queue on the completion channel of the control thread:
-// exactly as large as its queue pair needs, and destroyed with the connection and all its completions.
+// exactly as large as its queue pair needs, and destroyed with the connection and all its
+// completions.
 //
 // Thread-safety: none; connections belong to the control thread.
 #pragma once
@@ -21,7 +22,8 @@ namespace gossamer::verbs {
 
 class ClientConnection {
  public:
-  // Makes the queue pair of connect request `id`, with receives posted. Takes over `id` unless it fails.
+  // Makes the queue pair of connect request `id`, with receives posted. Takes over `id` unless it
+  // fails.
   static Result<std::unique_ptr<ClientConnection>> Open(const Device& device, ConnectionId& id,
                                                         ibv_comp_channel* channel,
                                                         uint64_t client_uuid,
@@ -36,13 +38,16 @@ class ClientConnection {
   // The client has the connection, too: from now on it may be asked for a sign of life.
   void OnEstablished() { established_ = true; }
   // Requests a sign of life from the client's device by a WRITE of length 0, because a client whose
-  // machine is gone sends no disconnect. The device also answers for a process that is merely stopped.
+  // machine is gone sends no disconnect. The device also answers for a process that is merely
+  // stopped.
   void AskForLife();
-  // True if no sign of life came within all retries, or the queue pair broke some time ago and was not replaced.
+  // True if no sign of life came within all retries, or the queue pair broke some time ago and was
+  // not replaced.
   bool lost() const { return lost_; }
 
-  // Answers requests that have arrived, up to a limit so that other connections get their turn. Returns
-  // whether more may have arrived: the completion channel reports this connection only for later arrivals.
+  // Answers requests that have arrived, up to a limit so that other connections get their turn.
+  // Returns whether more may have arrived: the completion channel reports this connection only for
+  // later arrivals.
   bool Serve(ControlHandler& handler);
   // Requests one event for the next arrival. The caller then serves what has already arrived.
   void Arm();

@@ -1,4 +1,5 @@
-// A compute server's side of the verbs fabric: its memory servers, and the device that reaches them all.
+// A compute server's side of the verbs fabric: its memory servers, and the device that reaches them
+// all.
 #pragma once
 
 #include <map>

@@ -58,7 +58,8 @@ class Device {
   // In bytes, of one port. Errors: Unsupported when it is down.
   Result<uint32_t> ActiveMtu(uint8_t port) const;
 
-  // Registers memory with rights `access` (IBV_ACCESS_…). Errors: NoResources, naming the memlock limit.
+  // Registers memory with rights `access` (IBV_ACCESS_…). Errors: NoResources, naming the memlock
+  // limit.
   Result<MemoryRegion> Register(void* data, size_t bytes, int access) const;
 
  private:

@@ -15,7 +15,8 @@ namespace {
 // A batch that moves more than this signals in between, to show progress.
 constexpr uint64_t kBytesPerSignal = uint64_t{256} << 10;
 
-// Returns the device's opcode and fills in the operands of an atomic. A new verb needs its case here.
+// Returns the device's opcode and fills in the operands of an atomic. A new verb needs its case
+// here.
 ibv_wr_opcode FillVerb(const Verb& verb, ibv_send_wr& request) {
   switch (verb.opcode) {
     case Opcode::kRead: return IBV_WR_RDMA_READ;

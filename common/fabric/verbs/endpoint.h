@@ -1,8 +1,9 @@
 // A thread's queue pairs and completion queue: the data path of the verbs fabric.
 //
 // Hot path: `Post` of a batch writes work requests into preallocated arrays and rings one doorbell.
-// `Poll` polls the completion queue once, posts what found no room before, and resumes coroutines. No
-// allocation, lock or virtual call per verb. Every 32nd `Poll` reads the clock, to detect lost peers.
+// `Poll` polls the completion queue once, posts what found no room before, and resumes coroutines.
+// No allocation, lock or virtual call per verb. Every 32nd `Poll` reads the clock, to detect lost
+// peers.
 //
 // Thread-safety: none; an endpoint belongs to one thread.
 #pragma once
@@ -24,7 +25,8 @@ namespace gossamer::verbs {
 class PeerDirectory {
  public:
   virtual ~PeerDirectory() = default;
-  // Errors: InvalidArgument for a server that the port is not connected to. Thread-safety: thread-safe.
+  // Errors: InvalidArgument for a server that the port is not connected to. Thread-safety:
+  // thread-safe.
   virtual Result<Peer> FindPeer(ServerId server) const = 0;
 };
 

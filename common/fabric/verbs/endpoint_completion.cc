@@ -165,7 +165,8 @@ void VerbsEndpoint::Finish(ControlCall& call, VerbStatus status) {
   finished_calls_.Push(call);
 }
 
-// Takes both before it resumes anything: what coroutines end at once (on a broken queue pair) is for the next `Poll`.
+// Takes both before it resumes anything: what coroutines end at once (on a broken queue pair) is
+// for the next `Poll`.
 size_t VerbsEndpoint::Resume() {
   completing_.Append(finished_.TakeAll());
   completing_calls_.Append(finished_calls_.TakeAll());
@@ -200,7 +201,8 @@ void VerbsEndpoint::EndBreaking(QueuePair& queue_pair) {
   queue_pair.state = QueuePairState::kBroken;
 }
 
-// For a device that does not flush: once the queue pair is destroyed, the device does not touch our buffers.
+// For a device that does not flush: once the queue pair is destroyed, the device does not touch our
+// buffers.
 void VerbsEndpoint::Collapse(QueuePair& queue_pair) {
   if (queue_pair.connection.id != nullptr && queue_pair.connection.id->qp != nullptr) {
     rdma_destroy_qp(queue_pair.connection.id.get());

@@ -47,7 +47,8 @@ TEST_F(VerbsTest, AClientIsGoneOnceWithItsLastQueuePair) {
   EXPECT_EQ(handler_.gone(kUuid), 1);
 }
 
-// A stopped server fails what it is asked, within the bound; a new server in its place is another one.
+// A stopped server fails what it is asked, within the bound; a new server in its place is another
+// one.
 TEST_F(VerbsTest, AStoppedServerIsLost) {
   memory_->Stop();
   InlineBatch<2> batch(kServer);

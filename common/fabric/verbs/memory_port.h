@@ -23,7 +23,8 @@ class VerbsMemoryPort final : public MemoryPort {
   Status Start(ControlHandler& handler, uint64_t incarnation) override;
   // No-op before `Start` and after `Stop`: there is no queue pair then.
   void Fence(uint64_t client_uuid) override;
-  // The port is told of the end of a process; it only guesses the end of a machine or of the network.
+  // The port is told of the end of a process; it only guesses the end of a machine or of the
+  // network.
   bool observes_death() const override { return false; }
   void Stop() override;
   std::span<std::byte> region() override { return region_.span(); }

@@ -2,7 +2,8 @@
 // control messages, and of what waits for room.
 //
 // States: connected -> breaking (a verb failed or the peer is lost: the queue pair is in its error
-// state, and what was posted is being flushed) -> broken (nothing is left; `Reconnect` starts again).
+// state, and what was posted is being flushed) -> broken (nothing is left; `Reconnect` starts
+// again).
 //
 // Invariants: entries of `in_flight` are in posted order, and each entry's last work request is
 // signalled, so completions come in this order, too. The sum of the entries' verbs and `free_verbs`
@@ -108,10 +109,12 @@ struct QueuePair {
 
   uint64_t work_id_base() const { return WorkId::Base(server, epoch); }
 
-  // Each posts one work request. Returns: false if the device refuses, which means that the queue pair is unusable.
+  // Each posts one work request. Returns: false if the device refuses, which means that the queue
+  // pair is unusable.
   // Requires: a free send and a free reply.
   bool PostCall(ControlCall& call);
-  // A WRITE of length 0, which shows whether the peer lives. Posts nothing if too many are in flight.
+  // A WRITE of length 0, which shows whether the peer lives. Posts nothing if too many are in
+  // flight.
   bool PostNudge();
   // `slot`: of a reply.
   bool PostReceive(uint32_t slot);
@@ -132,7 +135,8 @@ struct QueuePair {
   uint32_t first_sequence = 0;  // of the first one of in_flight.front()
   IntrusiveQueue<Batch> waiting;
 
-  // Control messages. Requests use slots 0 … kControlDepth - 1 of `slots`, replies the next kControlDepth.
+  // Control messages. Requests use slots 0 … kControlDepth - 1 of `slots`, replies the next
+  // kControlDepth.
   BufferLease slots;
   uint32_t free_sends = kControlDepth;
   uint32_t free_replies = kControlDepth;

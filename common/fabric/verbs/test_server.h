@@ -1,4 +1,5 @@
-// VerbsTest: a memory server on an RDMA device and its client, both in the test's process. Skips without a device.
+// VerbsTest: a memory server on an RDMA device and its client, both in the test's process. Skips
+// without a device.
 #pragma once
 
 #include <gtest/gtest.h>

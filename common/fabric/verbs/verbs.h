@@ -1,4 +1,5 @@
-// The RDMA fabric (hardware and SoftRoCE). common/fabric/ has its interface (fabric.h), CONTRACT.md lists its guarantees.
+// The RDMA fabric (hardware and SoftRoCE). common/fabric/ has its interface (fabric.h), CONTRACT.md
+// lists its guarantees.
 #pragma once
 
 #include <memory>

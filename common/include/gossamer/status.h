@@ -1,8 +1,9 @@
 // Status codes, errors and results: how every fallible function of Gossamer reports.
 //
-// `Result<T>` holds a T or an `Error`. Codes are sorted by what the caller can do about them, not by origin; the
-// message carries the numbers. No exceptions cross the data path. An error is logged once, where its cause is
-// known. An `Error` without a message allocates nothing, so that NotFound costs a get no more than a hit does.
+// `Result<T>` holds a T or an `Error`. Codes are sorted by what the caller can do about them, not
+// by origin; the message carries the numbers. No exceptions cross the data path. An error is logged
+// once, where its cause is known. An `Error` without a message allocates nothing, so that NotFound
+// costs a get no more than a hit does.
 #pragma once
 
 #include <boost/outcome/basic_result.hpp>

@@ -56,7 +56,8 @@ class FramePool {
 
  private:
   static constexpr size_t kGrain = 64;
-  // Frames of less than 24 KiB: clang's are larger than those of g++, above all with ThreadSanitizer.
+  // Frames of less than 24 KiB: clang's are larger than those of g++, above all with
+  // ThreadSanitizer.
   static constexpr size_t kClasses = 385;
 
   struct FreeFrame {

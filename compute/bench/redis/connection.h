@@ -1,10 +1,11 @@
-// Connection: one socket to a server of the Redis protocol, or of memcached's, with many requests in flight.
+// Connection: one socket to a server of the Redis protocol, or of memcached's, with many requests
+// in flight.
 //
-// Requests gather in a buffer until Flush. Replies come in the order of the requests, and each resumes the coroutine that waits
-// for it.
+// Requests gather in a buffer until Flush. Replies come in the order of the requests, and each
+// resumes the coroutine that waits for it.
 //
-// Thread-safety: none. Cost: no allocation for a request once the buffers have grown; a send and a recv for all requests that go
-// together.
+// Thread-safety: none. Cost: no allocation for a request once the buffers have grown; a send and a
+// recv for all requests that go together.
 #pragma once
 
 #include <coroutine>
@@ -51,8 +52,8 @@ class Connection {
     for (const std::string_view word : words) AddWord(word);
   }
 
-  // Awaits the reply to the request that was added last. The view is valid until the next co_await; it is empty if the
-  // connection is lost.
+  // Awaits the reply to the request that was added last. The view is valid until the next co_await;
+  // it is empty if the connection is lost.
   class Answer {
    public:
     explicit Answer(Connection& connection) : connection_(connection) {}
@@ -73,7 +74,8 @@ class Connection {
 
   // Sends what the socket takes.
   void Flush();
-  // Reads what has arrived, and resumes the coroutines that wait for it. If the connection is lost, it resumes all of them.
+  // Reads what has arrived, and resumes the coroutines that wait for it. If the connection is lost,
+  // it resumes all of them.
   void Receive();
 
  private:

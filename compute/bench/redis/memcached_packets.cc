@@ -9,7 +9,8 @@ namespace {
 constexpr char kRequestMagic = '\x80';
 constexpr char kAnswerMagic = '\x81';
 
-// Magic, opcode, bytes of the key (2), of the extras (1), a type (1), status (2), bytes behind the header (4), opaque (4), version (8).
+// Magic, opcode, bytes of the key (2), of the extras (1), a type (1), status (2), bytes behind the
+// header (4), opaque (4), version (8).
 constexpr size_t kHeaderBytes = 24;
 constexpr size_t kOpcodeAt = 1;
 constexpr size_t kKeyBytesAt = 2;

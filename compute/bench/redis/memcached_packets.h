@@ -1,4 +1,5 @@
-// Packets of memcached's binary protocol, in which keys are any bytes. Source: memcached's BinaryProtocolRevamped.
+// Packets of memcached's binary protocol, in which keys are any bytes. Source: memcached's
+// BinaryProtocolRevamped.
 //
 // Thread-safety: none. Cost: no allocation but of what is appended to.
 #pragma once
@@ -37,7 +38,8 @@ struct MemcachedPacket {
 void AppendRequest(std::string& out, MemcachedOpcode opcode, std::string_view key = {},
                    std::string_view value = {}, uint32_t opaque = 0);
 
-// Where the answer at the start of `bytes` ends: behind the first packet that no other one of the same answer follows.
+// Where the answer at the start of `bytes` ends: behind the first packet that no other one of the
+// same answer follows.
 ReplyEnd FindPacketsEnd(std::string_view bytes);
 
 // Goes through the packets of a whole answer.

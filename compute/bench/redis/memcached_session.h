@@ -1,6 +1,7 @@
 // MemcachedSession: one thread's connections to memcached, as RedisSession.
 //
-// Gets and puts are Get and Set of the binary protocol; MultiGet and MultiPut are their quiet forms, with a Noop behind them.
+// Gets and puts are Get and Set of the binary protocol; MultiGet and MultiPut are their quiet
+// forms, with a Noop behind them.
 //
 // Thread-safety: none.
 #pragma once

@@ -1,4 +1,5 @@
-// The bench's client of memcached, against packets that a test makes up. scripts/tests/compare_gateway_test runs it on a server.
+// The bench's client of memcached, against packets that a test makes up.
+// scripts/tests/compare_gateway_test runs it on a server.
 #include <gtest/gtest.h>
 
 #include <initializer_list>

@@ -115,7 +115,8 @@ Result<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& opt
 
 RedisSession::~RedisSession() { WaitAll(); }
 
-// Those of one coroutine stay on one connection. With more coroutines than the connections have room for, the last one gets more.
+// Those of one coroutine stay on one connection. With more coroutines than the connections have
+// room for, the last one gets more.
 Connection& RedisSession::Choose() {
   for (size_t i = 0; i < connections_.size(); ++i) {
     Connection& connection = *connections_[current_];

@@ -1,7 +1,7 @@
 // RedisSession: one thread's connections to a server of the Redis protocol. See redis_store.h.
 //
-// Hot path: a get or put takes no lock, and allocates nothing once buffers have grown (frames of coroutines come from their pool).
-// The thread sleeps in poll(2) while it waits for answers.
+// Hot path: a get or put takes no lock, and allocates nothing once buffers have grown (frames of
+// coroutines come from their pool). The thread sleeps in poll(2) while it waits for answers.
 //
 // Thread-safety: none.
 #pragma once
@@ -29,7 +29,8 @@ class RedisSession : public PartialSession {
   static Result<std::unique_ptr<RedisSession>> Open(const RedisOptions& options);
   ~RedisSession() override;
 
-  // The answer to a command of which that is one text. Errors: Unsupported, with the server's error.
+  // The answer to a command of which that is one text. Errors: Unsupported, with the server's
+  // error.
   Result<std::string> Ask(std::initializer_list<std::string_view> words);
   // What the server says it is: "Redis 7.0.15".
   virtual Result<std::string> Software();
@@ -57,7 +58,8 @@ class RedisSession : public PartialSession {
 
   // The connection for the next request.
   Connection& Choose();
-  // Counts a request with so many bytes of keys and values, and its reply, for `operations` operations.
+  // Counts a request with so many bytes of keys and values, and its reply, for `operations`
+  // operations.
   void Count(OperationClass operation, uint64_t operations, uint64_t request_bytes,
              std::string_view reply);
 
@@ -66,7 +68,8 @@ class RedisSession : public PartialSession {
 
   // The error of an answer; nullopt if it is none.
   std::optional<Error> ErrorOf(const Connection& connection, std::string_view reply) const;
-  // Sends what is to be sent, and reads what has arrived, for which it waits up to `timeout_ms` (-1: as long as it takes).
+  // Sends what is to be sent, and reads what has arrived, for which it waits up to `timeout_ms`
+  // (-1: as long as it takes).
   void Round(int timeout_ms);
   internal::Detached Drive(Task<void> task);
   void RunUntilDone(std::coroutine_handle<> task) override;

@@ -1,11 +1,14 @@
-// RedisStore: a server of the Redis protocol, or memcached, as a Store, so that the bench runs the same workloads on it.
+// RedisStore: a server of the Redis protocol, or memcached, as a Store, so that the bench runs the
+// same workloads on it.
 //
-// A session is one thread's connections. Gets and puts are GET and SET, MultiGet and MultiPut are MGET and MSET, a scan is
-// GOSSAMER.SCAN. Session::Spawn as many coroutines as `pipeline` times `connections`: then each connection has `pipeline`
-// requests in flight at most. A coroutine goes on on the connection that has answered it.
+// A session is one thread's connections. Gets and puts are GET and SET, MultiGet and MultiPut are
+// MGET and MSET, a scan is GOSSAMER.SCAN. Session::Spawn as many coroutines as `pipeline` times
+// `connections`: then each connection has `pipeline` requests in flight at most. A coroutine goes
+// on on the connection that has answered it.
 //
-// What the bench does not use is Unsupported. `counters` counts requests: a round trip and a send each, the bytes
-// of their keys and values, and those of the replies. A put counts as an update, as the server does not say whether the key was there.
+// What the bench does not use is Unsupported. `counters` counts requests: a round trip and a send
+// each, the bytes of their keys and values, and those of the replies. A put counts as an update, as
+// the server does not say whether the key was there.
 //
 // Thread-safety: as in store.h.
 #pragma once
@@ -40,8 +43,8 @@ struct RedisOptions {
 
 class RedisStore : public PartialStore {
  public:
-  // Errors: InvalidArgument for another address, for a login that is refused, or if `needs_scans` and the server has no
-  // GOSSAMER.SCAN; NodeUnreachable if nothing answers there.
+  // Errors: InvalidArgument for another address, for a login that is refused, or if `needs_scans`
+  // and the server has no GOSSAMER.SCAN; NodeUnreachable if nothing answers there.
   static Result<std::unique_ptr<RedisStore>> Open(const RedisOptions& options, bool needs_scans);
 
   // "Redis 7.0.15"

@@ -72,7 +72,8 @@ TEST(ReplyTest, ReadsElementsInTurn) {
 
 // ---- sessions
 
-// Serves one connection: reads whole requests, and answers each with what `answer` makes of its words; "" ends the connection.
+// Serves one connection: reads whole requests, and answers each with what `answer` makes of its
+// words; "" ends the connection.
 class Server {
  public:
   using Words = std::vector<std::string>;

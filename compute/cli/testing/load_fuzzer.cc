@@ -1,8 +1,8 @@
 // Fuzzes files for `load`. The input is such a file.
 //
-// Wherever reads end, the file has the same lines. Any bytes, written as `dump` writes them, load as the same key and value.
-// A load that skips bad lines stores the good ones. A load that ends at each bad line, and is resumed where its report says,
-// stores the same.
+// Wherever reads end, the file has the same lines. Any bytes, written as `dump` writes them, load
+// as the same key and value. A load that skips bad lines stores the good ones. A load that ends at
+// each bad line, and is resumed where its report says, stores the same.
 #include <glog/logging.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

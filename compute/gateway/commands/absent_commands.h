@@ -7,7 +7,8 @@
 
 namespace gossamer::gateway {
 
-// The text of the error reply to a command of this name, in any case; empty if Redis has none either, or Gossamer has it.
+// The text of the error reply to a command of this name, in any case; empty if Redis has none
+// either, or Gossamer has it.
 std::string_view ReasonOfAbsence(std::string_view name);
 
 }  // namespace gossamer::gateway

@@ -1,4 +1,5 @@
-// What Redis's own tests and clients ask beside keys and values: subcommands, INFO, times to live, and a client that is unknown.
+// What Redis's own tests and clients ask beside keys and values: subcommands, INFO, times to live,
+// and a client that is unknown.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -311,7 +312,8 @@ TEST_F(GatewayTest, SaysThatKeysDoNotExpire) {
   client.Expect(Request({"TOUCH", "k", "no", "k"}), ":2\r\n");
 }
 
-// As in Redis: the memory of answers is for clients that are known, and such a client is not waited for.
+// As in Redis: the memory of answers is for clients that are known, and such a client is not waited
+// for.
 TEST_F(GatewayTest, EndsAClientWithoutPasswordThatDoesNotRead) {
   GatewayOptions options;
   ASSERT_TRUE(options.users.Add("default", "secret"));

@@ -10,7 +10,8 @@
 
 namespace gossamer::gateway {
 
-// Appends the answer to `client`'s output. CLIENT KILL may end this client, too: then it is closing.
+// Appends the answer to `client`'s output. CLIENT KILL may end this client, too: then it is
+// closing.
 void AnswerClient(Client& client, const std::vector<std::string_view>& arguments, ClientList& list,
                   const Users& users, ClientList::Clock::time_point now);
 

@@ -22,8 +22,8 @@ std::string Answer(const std::vector<std::string_view>& arguments, bool is_resp3
   return text;
 }
 
-// `arguments` in a notation near to that of Redis's documents. `word:type` has another type than the word has as a rule;
-// `<name=…>` is a block, or with `|` a choice.
+// `arguments` in a notation near to that of Redis's documents. `word:type` has another type than
+// the word has as a rule; `<name=…>` is a block, or with `|` a choice.
 std::string Notation(std::span<const Argument> arguments, std::string_view separator = " ") {
   std::string text;
   for (const Argument& one : arguments) {

@@ -89,8 +89,8 @@ constexpr size_t kSlots = size_t{1} << kSlotBits;
 static_assert(kSlots >= 4 * kMostCommands);
 constexpr uint8_t kEmpty = kMostCommands;
 
-// The first 8 bytes of a name as they are in memory, each with bit 5. Of letters, it is the same for either case, and for no other
-// byte.
+// The first 8 bytes of a name as they are in memory, each with bit 5. Of letters, it is the same
+// for either case, and for no other byte.
 constexpr uint64_t kBit5 = 0x2020202020202020u;
 constexpr uint64_t FoldedWord(std::string_view name) {
   uint64_t word = 0;

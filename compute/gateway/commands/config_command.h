@@ -11,8 +11,9 @@
 
 namespace gossamer::gateway {
 
-// Answers CONFIG GET pattern [pattern ...] and CONFIG SET name value [name value ...]. Flags have set all but the limits of
-// the slow log, which can be changed; of this gateway, until it ends. `port`: of its first address.
+// Answers CONFIG GET pattern [pattern ...] and CONFIG SET name value [name value ...]. Flags have
+// set all but the limits of the slow log, which can be changed; of this gateway, until it ends.
+// `port`: of its first address.
 void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
                   uint16_t port, SlowLog& slow_log, ReplyWriter& reply);
 

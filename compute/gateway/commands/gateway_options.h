@@ -29,7 +29,8 @@ struct GatewayOptions {
                              << 20;  // of requests that have not been answered, of one client
   // What the process may hold for its clients: see ClientMemory.
   uint64_t client_memory_bytes = uint64_t{512} << 20;
-  // While that is short, a client that holds some of it, and neither sends nor takes anything for so long, is disconnected.
+  // While that is short, a client that holds some of it, and neither sends nor takes anything for
+  // so long, is disconnected.
   std::chrono::milliseconds patience{10'000};
 };
 

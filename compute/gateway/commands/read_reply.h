@@ -17,14 +17,15 @@ namespace gossamer::gateway {
 
 class ReadReply {
  public:
-  // To `command` with so many keys. `range`: of GETRANGE. The reply is appended to `out`, which outlives this. Between two values
-  // `out` may be emptied; then an error is all that it has.
+  // To `command` with so many keys. `range`: of GETRANGE. The reply is appended to `out`, which
+  // outlives this. Between two values `out` may be emptied; then an error is all that it has.
   ReadReply(const Command& command, size_t keys, std::pair<int64_t, int64_t> range,
             std::string& out, bool is_resp3);
 
   // The value of the next key.
   void Add(const Result<std::string_view>& value);
-  // Whether the reply is an error, whatever the values of the other keys are. Then nothing is to be added.
+  // Whether the reply is an error, whatever the values of the other keys are. Then nothing is to be
+  // added.
   bool is_refused() const { return is_refused_; }
   // Keys so far that were there, and that were not.
   uint64_t found() const { return found_; }

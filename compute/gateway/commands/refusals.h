@@ -1,5 +1,5 @@
-// The error replies to requests that are none: unknown names, and numbers of arguments that are wrong. In the forms of Redis, as
-// client libraries know them. And which names there are.
+// The error replies to requests that are none: unknown names, and numbers of arguments that are
+// wrong. In the forms of Redis, as client libraries know them. And which names there are.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ inline bool IsRightCount(int arity, size_t count) {
   return arity > 0 ? count == least : count >= least;
 }
 
-// The text of the error reply; empty if the names in `arguments` are known, and their number fits. `command` is null if there is
-// none of the first name, `subcommand` if the command has none or it is not there.
+// The text of the error reply; empty if the names in `arguments` are known, and their number fits.
+// `command` is null if there is none of the first name, `subcommand` if the command has none or it
+// is not there.
 std::string RefusalOf(const Command* command, const Subcommand* subcommand,
                       const std::vector<std::string_view>& arguments);
 
@@ -33,12 +34,14 @@ bool IsTransaction(const std::vector<std::string_view>& arguments);
 inline constexpr std::string_view kNotExecuted =
     "ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it";
 
-// Whether a client that sends this word in the place of a command speaks HTTP: a browser that a web page has made send requests to
-// this server. The rest of what it sends may be commands that the page has chosen: none of it may be executed.
+// Whether a client that sends this word in the place of a command speaks HTTP: a browser that a web
+// page has made send requests to this server. The rest of what it sends may be commands that the
+// page has chosen: none of it may be executed.
 inline bool IsOfHttp(std::string_view name) {
   return IsWord(name, "host:") || IsWord(name, "post");
 }
-// Logs that the connection of such a client was ended; few of many such lines. `address`: of the client.
+// Logs that the connection of such a client was ended; few of many such lines. `address`: of the
+// client.
 void LogHttp(std::string_view address);
 
 // The text of the error reply to a wrong number of arguments. `name`: of a command or a subcommand.

@@ -31,8 +31,9 @@ struct GatewayFigures {
   uint64_t client_bytes;  // held for clients
 };
 
-// The sections of INFO that `arguments` name, all but commandstats if they name none, in Redis's form and with its names. What the
-// workers have counted is at most WorkerMetrics::kPublishInterval old.
+// The sections of INFO that `arguments` name, all but commandstats if they name none, in Redis's
+// form and with its names. What the workers have counted is at most WorkerMetrics::kPublishInterval
+// old.
 std::string InfoText(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
                      const GatewayIdentity& identity, const GatewayFigures& figures,
                      const WorkerMetrics& metrics);

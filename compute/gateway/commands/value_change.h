@@ -1,4 +1,5 @@
-// ValueChange: a command that reads a key's value and writes what it makes of it, such as INCR and APPEND.
+// ValueChange: a command that reads a key's value and writes what it makes of it, such as INCR and
+// APPEND.
 // KeyChanges: those of one key in a batch, done one after the other by one operation of the store.
 //
 // Thread-safety: none. A store may run them on another thread of it, but one at a time.
@@ -37,8 +38,8 @@ class ValueChange {
 
   std::string_view key() const { return key_; }
   size_t key_hash() const { return key_hash_; }
-  // Makes of a key's value, or its absence, the next one in `value`. Returns whether it wrote or deleted.
-  // May be called again with another value: the last call counts.
+  // Makes of a key's value, or its absence, the next one in `value`. Returns whether it wrote or
+  // deleted. May be called again with another value: the last call counts.
   bool Apply(std::optional<std::string>& value);
   // Of the operation that did it.
   Status result = Ok();

@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kReadBytes = 64 * 1024;
 // Answers of one client that leave together, before others have a turn.
 constexpr size_t kSendBytes = 1024 * 1024;
-// Longer buffers of a client that is idle are given back. There may be thousands of clients, and most requests are short.
+// Longer buffers of a client that is idle are given back. There may be thousands of clients, and
+// most requests are short.
 constexpr size_t kKeptBytes = 256 * 1024;
 constexpr size_t kKeptRequestBytes = 16 * 1024;
 // A request that takes more is long.
@@ -34,7 +35,8 @@ void Client::LimitRequests(uint64_t max_query_bytes) {
   parser.set_limits(limits);
 }
 
-// Of a long request as much again as has arrived: a client does not get memory for what it only announces.
+// Of a long request as much again as has arrived: a client does not get memory for what it only
+// announces.
 size_t Client::WantedBytes() const {
   const size_t missing =
       parser.wanted() > unparsed_bytes() ? parser.wanted() - unparsed_bytes() : 0;
@@ -61,7 +63,8 @@ Client::Read Client::Receive(uint64_t& bytes) {
     taken_ = 0;
   }
   const size_t before = in_.size();
-  // Short requests come by way of the stack: so a client holds as much memory as it has sent, and nothing is zeroed.
+  // Short requests come by way of the stack: so a client holds as much memory as it has sent, and
+  // nothing is zeroed.
   std::array<char, kReadBytes> arrived;
   const bool is_in_place = wanted > kReadBytes;
   if (is_in_place) in_.resize(before + wanted);

@@ -42,7 +42,8 @@ class Client {
   bool is_behind() const { return unsent() != 0 || unparsed_bytes() != 0; }
   ClientList::Entry& entry() { return entry_; }
 
-  // From now on all goes through `tls`. Returns false if that is null. Requires: nothing has been received or sent.
+  // From now on all goes through `tls`. Returns false if that is null. Requires: nothing has been
+  // received or sent.
   bool Encrypt(std::unique_ptr<TlsSession> tls) {
     assert(in_.empty() && out.empty());
     tls_ = std::move(tls);
@@ -56,18 +57,20 @@ class Client {
   // Bounds its requests to come: to a few small words, while it is not authenticated.
   void LimitRequests(uint64_t max_query_bytes);
 
-  // MULTI is refused. A client that has sent more behind it, without a look at the reply, wants that to take effect as a whole or
-  // not at all.
+  // MULTI is refused. A client that has sent more behind it, without a look at the reply, wants
+  // that to take effect as a whole or not at all.
   enum class Transaction : uint8_t {
     kNone,
     kRefused,  // nothing has come behind MULTI yet: the client may be waiting for the reply
     kGoesOn,   // what comes is refused too, up to EXEC or DISCARD
   };
 
-  // Whether there is memory for the next Receive: a request that grows long is for one client at a time while memory is short.
+  // Whether there is memory for the next Receive: a request that grows long is for one client at a
+  // time while memory is short.
   bool MayReceive();
   enum class Read : uint8_t { kSome, kNone, kEnded };
-  // Reads what has arrived, up to a bound; no request may be in flight, as those are views into what was read.
+  // Reads what has arrived, up to a bound; no request may be in flight, as those are views into
+  // what was read.
   Read Receive(uint64_t& bytes);
   // What was read and not taken yet.
   std::string_view unparsed() const { return std::string_view(in_).substr(taken_); }
@@ -75,8 +78,8 @@ class Client {
     taken_ += bytes;
     requests_held_.EndGrowth();
   }
-  // Call before answers leave. A client that has sent nothing behind a refused MULTI reads that reply first: it knows that there is
-  // no transaction.
+  // Call before answers leave. A client that has sent nothing behind a refused MULTI reads that
+  // reply first: it knows that there is no transaction.
   void EndRefusedTransaction(uint64_t& bytes_received);
 
   // Tells the other side that nothing more comes, and that it may close.
@@ -129,7 +132,8 @@ class Client {
   // As TlsSession::Receive and Send, of the plain socket.
   TlsSession::Rest ReceivePlain(std::span<char> to, size_t& bytes);
   bool SendPlain(std::string_view from, size_t& bytes);
-  // Sends the rest of `from`, of which sent_ bytes are sent. Returns false if the connection is lost.
+  // Sends the rest of `from`, of which sent_ bytes are sent. Returns false if the connection is
+  // lost.
   bool SendRestOf(const std::string& from, size_t& room, uint64_t& bytes);
   // Of the next Receive: bytes to ask for, and those by which `in_` grows if all come.
   size_t WantedBytes() const;

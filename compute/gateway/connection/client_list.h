@@ -1,8 +1,9 @@
 // ClientList: the clients of all workers, for CLIENT LIST, INFO and KILL.
 //
-// A client is in the list from its first to its last moment (ClientList::Entry). Its worker writes the figures there, by relaxed
-// stores to memory of its own; others read them. CLIENT KILL shuts the connection's socket down: the client's worker then finds that
-// it has ended, as if the other side had closed it, and does none of the requests that it has not begun. To others, the client is
+// A client is in the list from its first to its last moment (ClientList::Entry). Its worker writes
+// the figures there, by relaxed stores to memory of its own; others read them. CLIENT KILL shuts
+// the connection's socket down: the client's worker then finds that it has ended, as if the other
+// side had closed it, and does none of the requests that it has not begun. To others, the client is
 // gone at once. The mutex of the list keeps the descriptor open meanwhile.
 //
 // Thread-safety: all calls from any thread; an entry's figures are written by the client's worker.
@@ -82,10 +83,12 @@ class ClientList {
     uint64_t except = 0;     // a client's number
   };
 
-  // A line for each client that the filter has, in the order of their numbers, as CLIENT LIST of Redis 7 writes it.
+  // A line for each client that the filter has, in the order of their numbers, as CLIENT LIST of
+  // Redis 7 writes it.
   std::string Lines(const Filter& filter, Clock::time_point now) const;
   std::string LineOf(const Entry& entry, Clock::time_point now) const;
-  // Ends the connections that the filter has but that of `self`. Returns how many the filter has, and whether `self` is one.
+  // Ends the connections that the filter has but that of `self`. Returns how many the filter has,
+  // and whether `self` is one.
   std::pair<size_t, bool> Kill(const Filter& filter, const Entry& self);
 
  private:

@@ -3,7 +3,8 @@
 // Each holder counts its bytes where they are, in a Holding:
 //   - kRequests: requests that are not finished or not answered, and what is parsed of them;
 //   - kAnswers: values that are read for an answer, lists that are being made, and answers that are not taken yet.
-// Each use has half of the bound, its share, so that neither can take the memory of the other. In a share:
+// Each use has half of the bound, its share, so that neither can take the memory of the other. In a
+// share:
 //   - up to a half, holders grow as they like;
 //   - above that, memory is short: new work takes little, and of the holders that have begun something large, one at a time goes
 //     on to its end. So holders never wait for each other in a circle;
@@ -73,7 +74,8 @@ class ClientMemory::Holding {
     account_.held.fetch_add(more, std::memory_order_relaxed);
     bytes_ = bytes;
   }
-  // Whether it may have `more` bytes. While memory is short, this is for one holder at a time, up to its EndGrowth.
+  // Whether it may have `more` bytes. While memory is short, this is for one holder at a time, up
+  // to its EndGrowth.
   bool MayGrow(uint64_t more) {
     const auto after = static_cast<uint64_t>(account_.held.load(std::memory_order_relaxed)) + more;
     if (after <= memory_.share_ / 2) return true;

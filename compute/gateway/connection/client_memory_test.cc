@@ -32,8 +32,9 @@ GatewayOptions WithRoomForAnswers(uint64_t bytes) {
   return options;
 }
 
-// Takes the answer to `request`: a list of `count` times the value. A client that has no processor for
-// a moment is slow as well, and may be disconnected: then it asks again. Returns how often it was.
+// Takes the answer to `request`: a list of `count` times the value. A client that has no processor
+// for a moment is slow as well, and may be disconnected: then it asks again. Returns how often it
+// was.
 size_t TakeValues(Connection& client, const std::function<Connection()>& connect,
                   const std::string& request, const std::string& value, size_t count) {
   constexpr size_t kMostTries = 20;
@@ -98,7 +99,8 @@ TEST_F(GatewayTest, LongAnswersThatNobodyReadsTakeLittleMemory) {
   clients[0].Expect("PING\r\n", "+PONG\r\n");
 }
 
-// Clients that take nothing are disconnected once memory is short, and what waited for the memory goes on.
+// Clients that take nothing are disconnected once memory is short, and what waited for the memory
+// goes on.
 TEST_F(GatewayTest, SlowReadersAreDisconnectedWhileMemoryIsShort) {
   ASSERT_NO_FATAL_FAILURE(Open(WithRoomForAnswers(uint64_t{4} << 20)));
   const std::string value(size_t{1} << 20, 'v');
@@ -171,7 +173,8 @@ TEST_F(GatewayTest, AClientThatTakesLittleIsDisconnectedWhenMemoryIsVeryShort) {
   EXPECT_GT(cut, 0U);
 }
 
-// Those that wait for their next part hold nothing of the last one: all of them together would have more than there is.
+// Those that wait for their next part hold nothing of the last one: all of them together would have
+// more than there is.
 TEST_F(GatewayTest, ManyReadersOfLongAnswersGoOnWhileMemoryIsShort) {
   GatewayOptions options = WithRoomForAnswers(uint64_t{4} << 20);
   options.patience = std::chrono::minutes(10);

@@ -9,7 +9,8 @@
 namespace gossamer::gateway {
 namespace {
 
-// Descriptors beside those of clients: so many are wanted, as they cost nothing where the hard limit allows them.
+// Descriptors beside those of clients: so many are wanted, as they cost nothing where the hard
+// limit allows them.
 constexpr rlim_t kWanted = 1024;
 // And so many are kept free of clients where it does not.
 constexpr rlim_t kKept = 32;

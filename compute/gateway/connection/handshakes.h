@@ -1,9 +1,11 @@
 // Handshakes: the TLS handshakes of a worker's clients.
 //
-// They share the worker's thread with clients that are connected already: so only a few are brought on in each round of its loop.
-// A handshake that does not end gives back its client's place in time.
+// They share the worker's thread with clients that are connected already: so only a few are brought
+// on in each round of its loop. A handshake that does not end gives back its client's place in
+// time.
 //
-// Thread-safety: none; it belongs to one worker. Cost: 24 bytes for each connection of the last kPatience.
+// Thread-safety: none; it belongs to one worker. Cost: 24 bytes for each connection of the last
+// kPatience.
 #pragma once
 
 #include <chrono>
@@ -26,7 +28,8 @@ class Handshakes {
   // Whether another handshake may be brought on in this round.
   bool MayStep() { return steps_++ < kMostInRound; }
 
-  // Calls visit(descriptor, number) for clients that began kPatience ago; they may have ended since.
+  // Calls visit(descriptor, number) for clients that began kPatience ago; they may have ended
+  // since.
   template <typename Visit>
   void ForEachLate(Visit visit) {
     if (begun_.empty()) return;

@@ -46,8 +46,8 @@ class Inboxes {
   explicit Inboxes(size_t workers) : all_(workers) {}
 
   Inbox& operator[](size_t worker) { return all_[worker]; }
-  // Counts one more client of the worker that has the fewest, and returns its inbox; null if there are `most` clients.
-  // At no time are there more, however many threads call this.
+  // Counts one more client of the worker that has the fewest, and returns its inbox; null if there
+  // are `most` clients. At no time are there more, however many threads call this.
   Inbox* TakePlace(uint64_t most);
   // The clients of all workers.
   uint64_t CountClients() const;

@@ -87,7 +87,8 @@ Result<UniqueFd> Bind(const std::string& where, bool shares, std::string_view fl
   if (made) {
     setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (shares) setsockopt(made.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    // [::] is not all of IPv4, too. An address of IPv4 in the form of IPv6 is bound only without this.
+    // [::] is not all of IPv4, too. An address of IPv4 in the form of IPv6 is bound only without
+    // this.
     const int only_v6 = address.is_v6 && !address.is_mapped_v4() ? 1 : 0;
     if (address.is_v6) setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
   }

@@ -1,7 +1,7 @@
 // Sockets on which a gateway listens.
 //
-// Thread-safety: none. Each worker has listeners of its own for an address (SO_REUSEPORT), so that all accept at the same time;
-// all workers share that of a path.
+// Thread-safety: none. Each worker has listeners of its own for an address (SO_REUSEPORT), so that
+// all accept at the same time; all workers share that of a path.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,19 @@ inline constexpr std::string_view kUnix = "unix:";
 
 inline bool IsPath(std::string_view where) { return where.starts_with(kUnix); }
 
-// Errors: InvalidArgument, a sentence, if `where` is no "ADDRESS:PORT" or "unix:PATH", or the path is too long.
+// Errors: InvalidArgument, a sentence, if `where` is no "ADDRESS:PORT" or "unix:PATH", or the path
+// is too long.
 Status CheckListenable(const std::string& where);
 
 // Whether only this machine's processes reach a listener at "ADDRESS:PORT" or "unix:PATH".
 bool IsLocal(const std::string& where);
 
-// Listens at `where`, which CheckListenable accepts, without blocking. A socket at PATH that nobody listens on is replaced.
+// Listens at `where`, which CheckListenable accepts, without blocking. A socket at PATH that nobody
+// listens on is replaced.
 // `shares`: others of this process listen on the same port.
 // `mode`: who may connect to the socket at PATH; none: as the umask of this process has it.
-// Errors: InvalidArgument, a sentence with the flag that gave the address: "cannot listen on 127.0.0.1:6379: Address already in use;
-// give another --redis".
+// Errors: InvalidArgument, a sentence with the flag that gave the address: "cannot listen on
+// 127.0.0.1:6379: Address already in use; give another --redis".
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag,
                         std::optional<uint32_t> mode = {});
 

@@ -1,12 +1,14 @@
 // TLS for connections of clients, by OpenSSL: versions 1.2 and 1.3, without renegotiation.
 //
-// TlsServer has the certificate, and makes the sessions. A TlsSession is that of one connection: it reads and writes the
-// connection's socket, which does not block. OpenSSL reads ahead: a session may hold bytes of which no event of the socket
-// tells. So read until Receive says that there is nothing more.
+// TlsServer has the certificate, and makes the sessions. A TlsSession is that of one connection: it
+// reads and writes the connection's socket, which does not block. OpenSSL reads ahead: a session
+// may hold bytes of which no event of the socket tells. So read until Receive says that there is
+// nothing more.
 //
 // Requires (unchecked): the process ignores SIGPIPE.
 // Thread-safety: TlsServer: all calls from any thread. TlsSession: none.
-// Cost: a handshake takes 0.1 to 2 ms of the thread, by the kind of key. An idle session takes about 14 KiB.
+// Cost: a handshake takes 0.1 to 2 ms of the thread, by the kind of key. An idle session takes
+// about 14 KiB.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +46,8 @@ class TlsSession {
   };
   Handshake ShakeHands();
   bool is_established() const { return is_established_; }
-  // Why the handshake has failed: "it does not speak TLS". Empty if the peer has left without a word.
+  // Why the handshake has failed: "it does not speak TLS". Empty if the peer has left without a
+  // word.
   const std::string& failure() const { return failure_; }
 
   enum class Rest : uint8_t {
@@ -54,8 +57,9 @@ class TlsSession {
   };
   // Fills `to`, as far as bytes have arrived. Requires: is_established.
   Rest Receive(std::span<char> to, size_t& bytes);
-  // Returns false if the connection is lost. Sends less than all if the socket takes no more: an event tells of room. What was not
-  // sent must come first in the next call. Requires: is_established.
+  // Returns false if the connection is lost. Sends less than all if the socket takes no more: an
+  // event tells of room. What was not sent must come first in the next call. Requires:
+  // is_established.
   bool Send(std::string_view from, size_t& bytes);
 
  private:
@@ -70,11 +74,14 @@ class TlsSession {
 
 class TlsServer {
  public:
-  // Reads the files, and checks that the certificate can be used now. Warns if others may read the key.
-  // Errors: InvalidArgument: the flag and a sentence: "--tls_key_file: k.pem is not the key of the certificate in c.pem".
+  // Reads the files, and checks that the certificate can be used now. Warns if others may read the
+  // key.
+  // Errors: InvalidArgument: the flag and a sentence: "--tls_key_file: k.pem is not the key of the
+  // certificate in c.pem".
   static Result<std::unique_ptr<TlsServer>> Load(const TlsFiles& files);
 
-  // Reads the files again, for sessions to come. What was wrong changes nothing. Errors: those of Load.
+  // Reads the files again, for sessions to come. What was wrong changes nothing. Errors: those of
+  // Load.
   Status Reload();
 
   // Of a connection that was accepted on `socket`, which outlives it. Null if there is no memory.

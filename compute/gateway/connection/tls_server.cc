@@ -139,15 +139,17 @@ Result<std::shared_ptr<SSL_CTX>> MakeContext(const TlsFiles& files) {
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (!context) return Wrong("--tls: ", "OpenSSL cannot be used (" + LastReason() + ")");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  // Each request has its length or its end of line in it, so that nobody gains by cutting a connection: an end without
-  // close_notify, as many clients have it, is an end.
+  // Each request has its length or its end of line in it, so that nobody gains by cutting a
+  // connection: an end without close_notify, as many clients have it, is an end.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  // Partial writes may go on from another address, as buffers of answers grow. Idle connections keep no buffers.
+  // Partial writes may go on from another address, as buffers of answers grow. Idle connections
+  // keep no buffers.
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                       SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(context.get(), 1);
-  // Clients keep their sessions in tickets: a store of sessions would be memory and a lock that all workers share.
+  // Clients keep their sessions in tickets: a store of sessions would be memory and a lock that all
+  // workers share.
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   constexpr std::string_view kName = "gossamer";
   SSL_CTX_set_session_id_context(
@@ -186,7 +188,8 @@ std::unique_ptr<TlsSession> TlsServer::NewSession(int socket) const {
   std::unique_ptr<TlsSession> session(new TlsSession(made));
   if (SSL_set_fd(made, socket) != 1) return nullptr;
   SSL_set_accept_state(made);
-  // A long answer is several records, each a packet: the last one must not wait for the peer's word on the others.
+  // A long answer is several records, each a packet: the last one must not wait for the peer's word
+  // on the others.
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return session;

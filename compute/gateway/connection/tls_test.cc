@@ -1,4 +1,5 @@
-// Sessions of a TlsServer, with a client of OpenSSL at the other end of a pair of sockets, and a gateway that serves them.
+// Sessions of a TlsServer, with a client of OpenSSL at the other end of a pair of sockets, and a
+// gateway that serves them.
 #include "compute/gateway/connection/tls.h"
 
 #include <gtest/gtest.h>

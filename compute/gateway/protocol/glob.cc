@@ -6,7 +6,8 @@
 namespace gossamer::gateway {
 namespace {
 
-// Matches one character that is no `*`. Returns the rest of the pattern; nullopt if `c` does not match.
+// Matches one character that is no `*`. Returns the rest of the pattern; nullopt if `c` does not
+// match.
 std::optional<std::string_view> MatchOne(std::string_view pattern, char c) {
   const auto less = [](char a, char b) {
     return static_cast<unsigned char>(a) < static_cast<unsigned char>(b);
@@ -41,7 +42,8 @@ std::optional<std::string_view> MatchOne(std::string_view pattern, char c) {
 
 }  // namespace
 
-// Only the last `*` need be tried again: whatever an earlier one could take, the last one can take, too.
+// Only the last `*` need be tried again: whatever an earlier one could take, the last one can take,
+// too.
 bool MatchesGlob(std::string_view pattern, std::string_view text) {
   std::optional<std::string_view> behind_star;
   std::string_view at_star;

@@ -1,4 +1,5 @@
-// Patterns of KEYS and SCAN MATCH, as Redis has them: `*`, `?`, `[a-z]`, `[^a]`, and `\` in front of any of these.
+// Patterns of KEYS and SCAN MATCH, as Redis has them: `*`, `?`, `[a-z]`, `[^a]`, and `\` in front
+// of any of these.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,8 @@
 
 namespace gossamer::gateway {
 
-// Longer ones are refused: no key has more than 250 B, and many special characters take long to match.
+// Longer ones are refused: no key has more than 250 B, and many special characters take long to
+// match.
 inline constexpr size_t kMostPatternBytes = 1024;
 inline constexpr std::string_view kPatternTooLong = "ERR a pattern has at most 1024 bytes here";
 

@@ -27,7 +27,8 @@ char Unescaped(char c) {
   }
 }
 
-// Appends the quoted part that starts at `line[at]`. Returns what is behind its closing quote; nullopt if there is none.
+// Appends the quoted part that starts at `line[at]`. Returns what is behind its closing quote;
+// nullopt if there is none.
 std::optional<size_t> AppendQuoted(std::string_view line, size_t at, std::string& word) {
   const char quote = line[at++];
   for (; at < line.size(); ++at) {
@@ -69,8 +70,8 @@ bool SplitWords(std::string_view line, std::vector<std::string>& words) {
   }
 }
 
-// The number of a line that starts at `at`. Returns what is behind the line; null if the number is not short, or no number, or the
-// line has not arrived whole.
+// The number of a line that starts at `at`. Returns what is behind the line; null if the number is
+// not short, or no number, or the line has not arrived whole.
 inline const char* TakeShortNumber(const char* at, const char* end, size_t& number) {
   constexpr ptrdiff_t kMostDigits = 7;
   const char* const last = at + std::min(end - at, kMostDigits);
@@ -94,7 +95,8 @@ RequestParser::Outcome RequestParser::Next(std::string_view bytes) {
   return in_array_ || bytes.front() == '*' ? NextArray(bytes) : NextLine(bytes);
 }
 
-// A client that is idle keeps no memory of a request of many words. There may be thousands of clients.
+// A client that is idle keeps no memory of a request of many words. There may be thousands of
+// clients.
 void RequestParser::GiveBack() {
   constexpr size_t kKeptWords = 1024;
   if (pieces_.capacity() > kKeptWords) std::vector<Piece>().swap(pieces_);

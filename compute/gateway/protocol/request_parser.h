@@ -1,12 +1,14 @@
 // RequestParser: cuts what a Redis client sends into requests.
 //
-// A request is an array of bulk strings, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", or a line of words (an inline command, as typed into
-// telnet), in which "..." with escapes and '...' are words. Source: the protocol specification of Redis, RESP2 and RESP3,
-// which have the same requests; errors are worded as Redis 7 words them.
+// A request is an array of bulk strings, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", or a line of words (an
+// inline command, as typed into telnet), in which "..." with escapes and '...' are words. Source:
+// the protocol specification of Redis, RESP2 and RESP3, which have the same requests; errors are
+// worded as Redis 7 words them.
 //
-// Arguments are views into the bytes that were given, so nothing is copied, but for quoted words of an inline command. A
-// request that has not arrived whole is looked at again when more is there, from where its parsing stopped: the cost of a
-// request is linear in its bytes, however small the pieces are in which it arrives.
+// Arguments are views into the bytes that were given, so nothing is copied, but for quoted words of
+// an inline command. A request that has not arrived whole is looked at again when more is there,
+// from where its parsing stopped: the cost of a request is linear in its bytes, however small the
+// pieces are in which it arrives.
 //
 // Thread-safety: none; one for each connection. Cost: no allocation once the vectors have grown.
 #pragma once
@@ -39,15 +41,17 @@ class RequestParser {
 
   void set_limits(const RequestLimits& limits) { limits_ = limits; }
 
-  // Looks for a request at the front of `bytes`. After kNeedMore, call again with the same bytes, perhaps elsewhere in memory,
-  // and more behind them. After kRequest, `consumed` of them belong to the request: leave them out of the next call.
+  // Looks for a request at the front of `bytes`. After kNeedMore, call again with the same bytes,
+  // perhaps elsewhere in memory, and more behind them. After kRequest, `consumed` of them belong to
+  // the request: leave them out of the next call.
   Outcome Next(std::string_view bytes);
 
-  // The vector is valid until the next call of Next. The views in it are valid as long as the bytes stay where they are, but for
-  // a line.
+  // The vector is valid until the next call of Next. The views in it are valid as long as the bytes
+  // stay where they are, but for a line.
   const std::vector<std::string_view>& arguments() const { return arguments_; }
   size_t consumed() const { return consumed_; }
-  // Whether the arguments are words of a line: these are the parser's own, and gone with the next call of Next.
+  // Whether the arguments are words of a line: these are the parser's own, and gone with the next
+  // call of Next.
   bool is_line() const { return is_line_; }
   // "Protocol error: invalid bulk length"
   const std::string& error() const { return error_; }
@@ -58,7 +62,8 @@ class RequestParser {
   // Gives it back. Requires (unchecked): no request is being parsed, and nobody uses the last one's
   // arguments.
   void GiveBack();
-  // So many bytes are needed at least, before a call of Next can succeed: a hint for the size of a buffer. 0: unknown.
+  // So many bytes are needed at least, before a call of Next can succeed: a hint for the size of a
+  // buffer. 0: unknown.
   size_t wanted() const { return wanted_; }
 
  private:
@@ -72,8 +77,8 @@ class RequestParser {
   Outcome NextArray(std::string_view bytes);
   Outcome NextLine(std::string_view bytes);
   Outcome Fail(std::string sentence);
-  // Takes an array that has arrived whole, if all its numbers are short. Returns false, and changes nothing but the arguments, if
-  // it has not, or if something is wrong with it.
+  // Takes an array that has arrived whole, if all its numbers are short. Returns false, and changes
+  // nothing but the arguments, if it has not, or if something is wrong with it.
   bool TakeWhole(std::string_view bytes);
   // Finds the end of the number's line that starts at `at_`.
   Search FindLine(std::string_view bytes, std::string_view& line);

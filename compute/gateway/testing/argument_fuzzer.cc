@@ -140,7 +140,8 @@ void CheckReply(std::string_view reply) {
   CHECK(size && *size >= 0 && reply.size() == end + 2 + static_cast<size_t>(*size) + 2) << reply;
 }
 
-// What SETRANGE and INCRBY make of a value, said again in the simplest way. Commands of other kinds: nothing.
+// What SETRANGE and INCRBY make of a value, said again in the simplest way. Commands of other
+// kinds: nothing.
 void CheckResult(CommandId id, const Words& words, const Value& before, const Value& after,
                  bool has_written) {
   const std::string old = before.value_or("");

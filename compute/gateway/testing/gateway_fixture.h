@@ -35,7 +35,8 @@ class Connection {
       bytes.remove_prefix(static_cast<size_t>(done));
     }
   }
-  // Sends `bytes` again and again, and receives nothing. Returns the error that ends this; EAGAIN if nothing is taken for long.
+  // Sends `bytes` again and again, and receives nothing. Returns the error that ends this; EAGAIN
+  // if nothing is taken for long.
   int SendUntilItFails(std::string_view bytes) {
     const timeval patience{.tv_sec = 20, .tv_usec = 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);

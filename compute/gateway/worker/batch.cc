@@ -1,4 +1,5 @@
-// Hot path, but for what takes a batch apart: no allocation, no lock, no virtual call for a request.
+// Hot path, but for what takes a batch apart: no allocation, no lock, no virtual call for a
+// request.
 #include "compute/gateway/worker/batch.h"
 
 #include <algorithm>
@@ -397,7 +398,8 @@ void Batch::AnswerWrite(const Request& request) const {
   }
 }
 
-// ---- Taken apart: clients that ask for nothing of the store, and those of which reads were left out (LongReads)
+// ---- Taken apart: clients that ask for nothing of the store, and those of which reads were left
+// out (LongReads)
 
 std::vector<Batch::Requests> Batch::RequestsByClient() const {
   std::vector<Requests> all;

@@ -1,8 +1,9 @@
 // Batch: requests of several clients that go to the store together.
 //
-// The reads of all go to one MultiGet, the puts to one MultiPut, read-modify-writes to one MultiModify, the deletes to
-// one MultiDelete, in this order. Of one client, the requests of a batch come in this order too: so each client's requests take
-// effect in the order in which it sent them. What would break that order waits for the next batch.
+// The reads of all go to one MultiGet, the puts to one MultiPut, read-modify-writes to one
+// MultiModify, the deletes to one MultiDelete, in this order. Of one client, the requests of a
+// batch come in this order too: so each client's requests take effect in the order in which it sent
+// them. What would break that order waits for the next batch.
 //
 // Thread-safety: none. Cost: no allocation for a request once the vectors have grown.
 #pragma once
@@ -42,10 +43,11 @@ class Batch {
   void Clear();
 
   // Adds a request of `client`. Its bytes stay until the batch has run.
-  // Returns false, and adds nothing, if it must wait for the requests that the client has in the batch.
+  // Returns false, and adds nothing, if it must wait for the requests that the client has in the
+  // batch.
   bool Add(Client& client, const Command& command, const std::vector<std::string_view>& arguments);
-  // Adds an answer that is known already, in its place behind those of the client's earlier requests. `command`: what it answers;
-  // null if that is no command.
+  // Adds an answer that is known already, in its place behind those of the client's earlier
+  // requests. `command`: what it answers; null if that is no command.
   void AddAnswer(Client& client, std::string_view reply, const Command* command);
   // Likewise, an error: a code in capitals, then a sentence.
   void AddError(Client& client, std::string_view line, const Command* command);
@@ -54,15 +56,17 @@ class Batch {
   // Of the answers that were known already.
   size_t known_bytes() const { return text_.size(); }
 
-  // Gives answers to the clients that ask for nothing of the store, and forgets their requests. Returns these clients.
+  // Gives answers to the clients that ask for nothing of the store, and forgets their requests.
+  // Returns these clients.
   std::vector<Client*> AnswerAtOnce();
-  // Does the reads. Once they have brought `most_bytes`, those of further long values are left out; all of them are, if a client
-  // has more than `most_keys`.
+  // Does the reads. Once they have brought `most_bytes`, those of further long values are left out;
+  // all of them are, if a client has more than `most_keys`.
   Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
-  // Whether Read has left any out. Then the batch is to be split, before anything else of it is done.
+  // Whether Read has left any out. Then the batch is to be split, before anything else of it is
+  // done.
   bool has_left_out() const { return !reads_.empty() && (is_unread_ || values_.is_full()); }
-  // Splits the batch: a batch of each client of which reads were left out, for LongReads, and, as the last one, a batch of all the
-  // others, which may be empty. This one is of no use afterwards.
+  // Splits the batch: a batch of each client of which reads were left out, for LongReads, and, as
+  // the last one, a batch of all the others, which may be empty. This one is of no use afterwards.
   std::vector<std::unique_ptr<Batch>> Split();
   // Does the writes. Call behind Read.
   Task<void> Write(Session& session);
@@ -102,7 +106,8 @@ class Batch {
   void ForEachError(Visit visit) const {
     for (const Command* const command : failed_) visit(*command);
   }
-  // Calls visit(client, words) for each client's request of the most keys: the command, and keys and values.
+  // Calls visit(client, words) for each client's request of the most keys: the command, and keys
+  // and values.
   template <typename Visit>
   void ForEachLongest(Visit visit) const {
     for (size_t first = 0, end = 0; first < requests_.size(); first = end) {
@@ -129,7 +134,8 @@ class Batch {
     size_t count;
   };
 
-  // Whether a request of that phase may follow the earlier requests of the client. Adds the client to `clients_`.
+  // Whether a request of that phase may follow the earlier requests of the client. Adds the client
+  // to `clients_`.
   bool Admit(Client& client, Phase phase);
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);

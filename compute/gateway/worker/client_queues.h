@@ -1,7 +1,8 @@
 // ClientQueues: the clients that a worker is to look at.
 //
-// Those with little to receive and to send come first in each turn, all of them; the others share what a turn moves, and the next
-// turn goes on with the next one. Clients that wait for memory are hungry: they are looked at again every kHunger.
+// Those with little to receive and to send come first in each turn, all of them; the others share
+// what a turn moves, and the next turn goes on with the next one. Clients that wait for memory are
+// hungry: they are looked at again every kHunger.
 //
 // Thread-safety: none; the worker's.
 #pragma once
@@ -62,7 +63,8 @@ class ClientQueues {
     has_served_much_ = false;
     return is_due;
   }
-  // The next client of this turn, out of its queue; null if there is none. `has_room`: for what moves much.
+  // The next client of this turn, out of its queue; null if there is none. `has_room`: for what
+  // moves much.
   Client* Next(bool has_room) {
     if (little_left_ != 0) return Take(little_, little_left_);
     // One of them at least, whatever the others have moved.

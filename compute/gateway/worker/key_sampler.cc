@@ -18,8 +18,9 @@ uint64_t BigEndian(std::string_view bytes) {
   return number;
 }
 
-// A position above `first` and not above `last`, near the middle by the 8 bytes that tell these apart. Of the positions there a
-// short one, as it has to be no longer than keys may be. Requires: first < last.
+// A position above `first` and not above `last`, near the middle by the 8 bytes that tell these
+// apart. Of the positions there a short one, as it has to be no longer than keys may be. Requires:
+// first < last.
 std::string Middle(const std::string& first, const std::string& last) {
   assert(first < last);
   const auto differing = std::ranges::mismatch(first, last).in1;

@@ -1,14 +1,17 @@
 // KeySampler: draws a random key of the store, each with about equal probability, for RANDOMKEY.
 //
-// A descent halves the range of keys at the position in the middle of its first and its last key, goes on with one half by the
-// toss of a coin, and ends at a range of few keys, of which it draws one. Halves of positions are not halves of keys: so a
-// descent that came to n keys in d steps has the weight n * 2^d. That is an estimate of the number of keys, and right on
-// average (Knuth '75, Estimating the Efficiency of Backtrack Programs). A descent is accepted in proportion to its weight,
-// else another one begins. Of kMostDescents refused ones, one is drawn by its weight. Keys that only a descent of very many
-// halvings comes to, such as the least powers of two, are drawn less often.
+// A descent halves the range of keys at the position in the middle of its first and its last key,
+// goes on with one half by the toss of a coin, and ends at a range of few keys, of which it draws
+// one. Halves of positions are not halves of keys: so a descent that came to n keys in d steps has
+// the weight n * 2^d. That is an estimate of the number of keys, and right on average (Knuth '75,
+// Estimating the Efficiency of Backtrack Programs). A descent is accepted in proportion to its
+// weight, else another one begins. Of kMostDescents refused ones, one is drawn by its weight. Keys
+// that only a descent of very many halvings comes to, such as the least powers of two, are drawn
+// less often.
 //
 // Thread-safety: none.
-// Cost: a scan of kFew keys for each halving: some log2(keys / kFew) for a descent. Two to three descents for a key.
+// Cost: a scan of kFew keys for each halving: some log2(keys / kFew) for a descent. Two to three
+// descents for a key.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,8 @@ TEST_F(KeySamplerTest, DrawsKeysOfUsualShapesAboutEquallyOften) {
   ExpectUniform(uneven);
 }
 
-// Where a position in the middle is not shorter than keys may be, and where only bytes of 0 tell keys apart.
+// Where a position in the middle is not shorter than keys may be, and where only bytes of 0 tell
+// keys apart.
 TEST_F(KeySamplerTest, DrawsEachOfTheLongestKeys) {
   ASSERT_NO_FATAL_FAILURE(Open());
   std::vector<std::string> keys;

@@ -59,8 +59,8 @@ TEST_F(GatewayTest, AnswersReadsOfManyLongValuesInTheirOrder) {
   EXPECT_TRUE(client.Receive(replies.size()) == replies);
 }
 
-// What happens between the answers to two short requests of one client is a turn of the worker, or two. INFO tells how many bytes
-// it has sent by then.
+// What happens between the answers to two short requests of one client is a turn of the worker, or
+// two. INFO tells how many bytes it has sent by then.
 TEST_F(GatewayTest, AShortRequestWaitsForFewBytesOfOthers) {
   GatewayOptions options;
   options.patience = std::chrono::minutes(10);  // the last of the others take nothing for long

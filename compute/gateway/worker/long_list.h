@@ -1,7 +1,7 @@
 // LongList: the elements of a reply that may be long, made piece by piece.
 //
-// A client gets the pieces as they are, so nothing is copied, and each is freed once it is sent. They count as what the process
-// holds for clients, and may have to wait for memory:
+// A client gets the pieces as they are, so nothing is copied, and each is freed once it is sent.
+// They count as what the process holds for clients, and may have to wait for memory:
 //
 //   if (!list.HasRoomFor(bytes)) {
 //     while (!list.MayBeginPiece(bytes)) …wait…

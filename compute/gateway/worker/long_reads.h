@@ -1,5 +1,6 @@
-// LongReads: requests of one client that read long values. They are done and answered in parts, so that neither their values nor
-// their replies are in memory together, and that others are not held up.
+// LongReads: requests of one client that read long values. They are done and answered in parts, so
+// that neither their values nor their replies are in memory together, and that others are not held
+// up.
 //
 // Thread-safety: none.
 #pragma once
@@ -24,10 +25,12 @@ class LongReads {
   LongReads(const LongReads&) = delete;
   LongReads& operator=(const LongReads&) = delete;
 
-  // Does a part, which brings about `most_bytes`, and appends its answers to the client's output. Call again, once the client has
-  // taken them, until it returns true: that was all. `values`: for those of the part, any.
+  // Does a part, which brings about `most_bytes`, and appends its answers to the client's output.
+  // Call again, once the client has taken them, until it returns true: that was all. `values`: for
+  // those of the part, any.
   Task<bool> RunPart(Session& session, size_t most_bytes, Values& values);
-  // Whether an error came in the middle of a reply that the client has a part of. Then it can only be disconnected.
+  // Whether an error came in the middle of a reply that the client has a part of. Then it can only
+  // be disconnected.
   bool is_broken() const { return is_broken_; }
   const Batch& batch() const { return *batch_; }
   // The time that all parts so far have taken.

@@ -12,8 +12,8 @@
 
 namespace gossamer::gateway {
 
-// Counts the requests of a batch that has been answered. If that was slow, notes the longest of each client's requests: they all
-// took as long.
+// Counts the requests of a batch that has been answered. If that was slow, notes the longest of
+// each client's requests: they all took as long.
 void Record(const Batch& batch, std::chrono::nanoseconds duration, WorkerMetrics::Worker& metrics,
             SlowLog& slow_log);
 

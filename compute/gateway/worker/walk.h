@@ -1,5 +1,5 @@
-// Walks: commands that read many keys, one after the other, or delete a range: DBSIZE, FLUSHDB, KEYS, SCAN, RANDOMKEY,
-// GOSSAMER.SCAN and GOSSAMER.DELRANGE.
+// Walks: commands that read many keys, one after the other, or delete a range: DBSIZE, FLUSHDB,
+// KEYS, SCAN, RANDOMKEY, GOSSAMER.SCAN and GOSSAMER.DELRANGE.
 //
 // Thread-safety: none; a walk runs in the session of its worker.
 #pragma once
@@ -23,13 +23,15 @@ namespace gossamer::gateway {
 
 class Walk {
  public:
-  // Copies what it needs of the arguments. Errors: InvalidArgument, with the text of the error reply.
-  // `is_unwanted`: whether nobody waits for the reply any more. A walk that only reads ends then, without one.
+  // Copies what it needs of the arguments. Errors: InvalidArgument, with the text of the error
+  // reply.
+  // `is_unwanted`: whether nobody waits for the reply any more. A walk that only reads ends then,
+  // without one.
   static Result<Walk> Parse(const Command& command, const std::vector<std::string_view>& arguments,
                             const ScanPositions& positions, std::function<bool()> is_unwanted);
 
-  // Appends the reply to `out`: an error if `turns` ends the walk early. The elements of a list, which come behind that, are in
-  // `list`, which is empty before.
+  // Appends the reply to `out`: an error if `turns` ends the walk early. The elements of a list,
+  // which come behind that, are in `list`, which is empty before.
   Task<void> Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
                  LongList& list, bool is_resp3);
   // Of DBSIZE that has run: how many keys there are.

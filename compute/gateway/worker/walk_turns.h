@@ -1,7 +1,8 @@
 // WalkTurns: walks of a worker take turns, so that requests for single keys do not wait for them.
 //
-// A walk works for a slice of time, and then waits until the worker, which has looked at its sockets meanwhile, lets it go on. The worker
-// resumes one walk for each look. So the requests of all others wait for one slice, however many walks there are.
+// A walk works for a slice of time, and then waits until the worker, which has looked at its
+// sockets meanwhile, lets it go on. The worker resumes one walk for each look. So the requests of
+// all others wait for one slice, however many walks there are.
 //
 //   WalkTurns::Slice slice(turns);
 //   while (co_await cursor->AsyncNext()) {
@@ -60,7 +61,8 @@ class WalkTurns {
     Clock::time_point end_ = Clock::now() + kSlice;
   };
 
-  // Lets the walk go on that has waited for the longest time. Outside of Session::Poll, as a task may not be resumed in another one.
+  // Lets the walk go on that has waited for the longest time. Outside of Session::Poll, as a task
+  // may not be resumed in another one.
   void GiveTurn() {
     if (waiting_.empty()) return;
     const std::coroutine_handle<> walk = waiting_.front();

@@ -43,7 +43,8 @@ TEST(WalkTurnsTest, OneWalkATurnInTheOrderInWhichTheyWait) {
   EXPECT_EQ(slices, (std::vector{-2, -3, -1}));
 }
 
-// Walks that never end by themselves, and never wait for the store: others are served all the same, and the gateway stops.
+// Walks that never end by themselves, and never wait for the store: others are served all the same,
+// and the gateway stops.
 class EndlessWalksTest : public GatewayTest {
  protected:
   void SetUp() override {

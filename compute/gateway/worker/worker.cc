@@ -23,7 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostInFlight = 64;
-// Looks at the sockets at a time: of thousands of clients, the last one's request does not wait for what the first ones want.
+// Looks at the sockets at a time: of thousands of clients, the last one's request does not wait for
+// what the first ones want.
 constexpr int kMostLooks = 64;
 // Bytes that batches in flight write.
 constexpr size_t kMostWriting = size_t{16} << 20;
@@ -31,12 +32,13 @@ constexpr size_t kMostWriting = size_t{16} << 20;
 constexpr size_t kMostRangeWalks = 16;
 // How long a worker without other work sleeps at most while clients wait for memory.
 constexpr int kHungryMs = ClientQueues::kHunger.count();
-// Bytes of answers to commands like COMMAND DOCS in a batch, before other clients wait for the next one.
+// Bytes of answers to commands like COMMAND DOCS in a batch, before other clients wait for the next
+// one.
 constexpr size_t kMostKnown = size_t{16} << 20;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
-// Reads of a client in one batch, with those of others, and bytes of values that such a batch brings: some thousands of a pipeline's
-// values of 1 kB are not long.
+// Reads of a client in one batch, with those of others, and bytes of values that such a batch
+// brings: some thousands of a pipeline's values of 1 kB are not long.
 constexpr size_t kMostKeys = 4096;
 constexpr size_t kMostTogether = size_t{4} << 20;
 // Of a worker, in flight.

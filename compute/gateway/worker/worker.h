@@ -1,21 +1,23 @@
 // Worker: a thread that serves Redis clients over a session of its own.
 //
-// One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have sent is parsed into a batch;
-// while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its
-// own. New clients come by way of an inbox: workers share them out evenly. With nothing in flight the thread sleeps until a client
+// One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have
+// sent is parsed into a batch; while that is on its way, requests of other clients make the next
+// one. A command that reads many keys runs as a task of its own. New clients come by way of an
+// inbox: workers share them out evenly. With nothing in flight the thread sleeps until a client
 // sends something.
 //
-// A turn is what happens between two looks at the sockets. It is bounded, so that a short request waits for little, whatever
-// others ask for:
+// A turn is what happens between two looks at the sockets. It is bounded, so that a short request
+// waits for little, whatever others ask for:
 //   - clients with little to receive or send come first. The others share kTurnBytes, also those
 //     with long answers of batches that have ended; the next turn goes on with the next of them;
 //   - a batch brings kMostTogether bytes of values, and answers that need no store do not wait
 //     for it;
 //   - long reads bring one part, and walks have one slice of time.
 //
-// Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes
-// of answers wait for it. Reads of long values leave their batch and go on in parts, one part of one client for each look at the
-// sockets, and only once the client has taken the part before. Memory of all clients is bounded too: see ClientMemory and
+// Memory of a client is bounded: its requests are not read while earlier ones are in flight, or
+// while more than kMostUnsent bytes of answers wait for it. Reads of long values leave their batch
+// and go on in parts, one part of one client for each look at the sockets, and only once the client
+// has taken the part before. Memory of all clients is bounded too: see ClientMemory and
 // LookAtMemory.
 //
 // Thread-safety: Run by one thread; Stop and Use by any thread.
@@ -86,13 +88,13 @@ class Worker {
 
   // Errors: Unsupported if this machine gives no descriptors; those of Store::NewSession.
   Status Open();
-  // Serves until Stop: then what is in flight ends, answers are sent, and clients are disconnected. Walks get kStopPatience for
-  // that, and so do clients that do not read their answers.
+  // Serves until Stop: then what is in flight ends, answers are sent, and clients are disconnected.
+  // Walks get kStopPatience for that, and so do clients that do not read their answers.
   void Run();
   void Stop();
-  // Has the worker serve `store` over `session`, once what is in flight has ended: walks with an error. The result is there once
-  // the worker uses nothing of the store before. Requires (unchecked): it runs, and does not until
-  // then stop.
+  // Has the worker serve `store` over `session`, once what is in flight has ended: walks with an
+  // error. The result is there once the worker uses nothing of the store before. Requires
+  // (unchecked): it runs, and does not until then stop.
   std::future<void> Use(Store& store, std::unique_ptr<Session> session);
 
  private:
@@ -102,16 +104,18 @@ class Worker {
     std::promise<void> is_used;
   };
 
-  // Of a turn: rounds of the session, while something is in flight, and their time, and bytes received and sent.
+  // Of a turn: rounds of the session, while something is in flight, and their time, and bytes
+  // received and sent.
   static constexpr int kMostRounds = 16;
   static constexpr std::chrono::microseconds kRoundsTime{500};
   static constexpr uint64_t kTurnBytes = uint64_t{2} << 20;
-  // Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
+  // Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait
+  // itself.
   static constexpr size_t kMostRequests = 1024;
   static constexpr size_t kMostUnsent = size_t{1} << 20;
   static constexpr size_t kMostUnsentWhenShort = size_t{16} << 10;
-  // Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read
-  // nothing.
+  // Likewise, of a client without a login, before its connection ends: it has been told NOAUTH
+  // hundreds of times, and read nothing.
   static constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
 
   // Begins to serve who has arrived in the inbox.
@@ -137,11 +141,11 @@ class Worker {
   Task<void> RunPart(Client& client);
   // Sends the answers of `client`. Returns false if the connection is lost.
   bool Send(Client& client);
-  // While memory is short (ClientMemory), parts of long reads are small, a client with more than kMostUnsentWhenShort of answers is
-  // not read, and a client is disconnected that holds memory and has neither sent nor taken anything for options.patience. Once it
-  // is full, reads wait. Then, or while requests or walks wait for memory, a tenth of that time is
-  // enough, and of the clients that have been behind for all of it, the one with the most is
-  // disconnected now and then.
+  // While memory is short (ClientMemory), parts of long reads are small, a client with more than
+  // kMostUnsentWhenShort of answers is not read, and a client is disconnected that holds memory and
+  // has neither sent nor taken anything for options.patience. Once it is full, reads wait. Then, or
+  // while requests or walks wait for memory, a tenth of that time is enough, and of the clients
+  // that have been behind for all of it, the one with the most is disconnected now and then.
   void LookAtMemory();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,
@@ -159,7 +163,8 @@ class Worker {
   // Goes on with what is in flight, and begins nothing.
   void PollInFlight();
   void SwitchStore();
-  // Ends what is in flight, sends the answers, and disconnects all clients, so that they get what was sent.
+  // Ends what is in flight, sends the answers, and disconnects all clients, so that they get what
+  // was sent.
   void End();
 
   // Whether this turn may receive and send more.

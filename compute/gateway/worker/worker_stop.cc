@@ -1,4 +1,5 @@
-// How a worker ends, or changes its store: what it has taken is answered, and clients get the answers.
+// How a worker ends, or changes its store: what it has taken is answered, and clients get the
+// answers.
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -55,7 +56,8 @@ std::future<void> Worker::Use(Store& store, std::unique_ptr<Session> session) {
   return next_store_->is_used.get_future();
 }
 
-// Nothing of the store before lives on: batches have the new one's parameters, and an operation in flight never goes over to it.
+// Nothing of the store before lives on: batches have the new one's parameters, and an operation in
+// flight never goes over to it.
 void Worker::SwitchStore() {
   std::optional<NextStore> next;
   {
@@ -109,12 +111,14 @@ void Worker::End() {
     send_queued();
   }
 
-  // Closing a connection on which something has arrived that nobody has read would reset it, and the client would lose answers.
+  // Closing a connection on which something has arrived that nobody has read would reset it, and
+  // the client would lose answers.
   const Clock::time_point end_of_sending = Clock::now() + kStopPatience;
   Clock::time_point last_news = Clock::now();
   while (Clock::now() < end_of_sending) {
     bool has_news = false;
-    // Other workers may still accept connections, and give them to this one: these are ended like the others.
+    // Other workers may still accept connections, and give them to this one: these are ended like
+    // the others.
     const bool may_come = shared_.acceptors.load(std::memory_order_acquire) != 0;
     Welcome();
     for (const auto& [fd, client] : clients_) client->EndSending();

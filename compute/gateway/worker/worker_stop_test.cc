@@ -13,7 +13,8 @@ namespace {
 
 using WorkerStopTest = GatewayTest;
 
-// A client that goes on sending gets the answers to what was taken, whole ones, and then the end of the connection: no reset.
+// A client that goes on sending gets the answers to what was taken, whole ones, and then the end of
+// the connection: no reset.
 TEST_F(WorkerStopTest, AnswersOfALongPipelineArrive) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
@@ -55,8 +56,8 @@ TEST_F(WorkerStopTest, ResetsNoClientThatHasJustCome) {
   }
 }
 
-// Requests of a pipeline go to the store before, and from some request on to the next one, which has other parameters. Nothing
-// uses the store before after that: it is destroyed at once.
+// Requests of a pipeline go to the store before, and from some request on to the next one, which
+// has other parameters. Nothing uses the store before after that: it is destroyed at once.
 TEST_F(WorkerStopTest, GoesOverToAnotherStoreBetweenRequests) {
   GatewayOptions options;
   options.threads = 2;

@@ -21,11 +21,11 @@ class ValueModifier {
 
   virtual ~ValueModifier() = default;
 
-  // Says what becomes of a key that has `value`, or is absent. `value` lives during the call only. What the change refers
-  // to, which is no part of `value`, lives until the next call, and until the operation ends.
-  // It may be called several times for one operation: the last call counts. It may be called by another thread that uses
-  // the store, but never by two at a time. It must be short, since it may run under a lock, and must neither throw nor use
-  // the store.
+  // Says what becomes of a key that has `value`, or is absent. `value` lives during the call only.
+  // What the change refers to, which is no part of `value`, lives until the next call, and until
+  // the operation ends. It may be called several times for one operation: the last call counts. It
+  // may be called by another thread that uses the store, but never by two at a time. It must be
+  // short, since it may run under a lock, and must neither throw nor use the store.
   virtual Change Modify(std::optional<std::string_view> value) = 0;
 };
 

@@ -1,4 +1,5 @@
-// StoreObserver: something that watches a store from its opening to its closing, such as the metrics of gossamer/metrics.h.
+// StoreObserver: something that watches a store from its opening to its closing, such as the
+// metrics of gossamer/metrics.h.
 //
 //   options.observer = gossamer::ServeMetrics({.address = "127.0.0.1:7402"});
 //   auto store = gossamer::Store::Open(options);
@@ -16,8 +17,8 @@ class StoreObserver {
  public:
   virtual ~StoreObserver() = default;
 
-  // A store is about to be opened. If this fails, that is the error of `Store::Open`, and nothing else is called. Otherwise
-  // `Ended` is called in the end.
+  // A store is about to be opened. If this fails, that is the error of `Store::Open`, and nothing
+  // else is called. Otherwise `Ended` is called in the end.
   virtual Status Begin() = 0;
   // It is open. `store` may be used, by any thread, until `Ended` returns.
   virtual void Opened(Store& store) = 0;

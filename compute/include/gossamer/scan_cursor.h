@@ -28,7 +28,8 @@ struct ScanBookmark {
   std::string key;      // the same position as `ScanOptions::from`
 };
 
-// A key that a cursor has at hand, with its value. For cursors' own use. Small, because a scan moves many of them.
+// A key that a cursor has at hand, with its value. For cursors' own use. Small, because a scan
+// moves many of them.
 struct ScanEntry {
   enum class Kind : uint8_t {
     kInline,  // the value is behind the key
@@ -66,8 +67,8 @@ static_assert(sizeof(ScanEntry) == 16);
 // session ends first, Next returns false from then on, key and value are not valid any more, and
 // status is InvalidArgument unless the scan had ended.
 //
-// Cost: a round trip for each 32 leaves (some 1,000 small records), mostly in the background. Nothing is copied or
-// allocated for a key, and a key at hand costs no virtual call.
+// Cost: a round trip for each 32 leaves (some 1,000 small records), mostly in the background.
+// Nothing is copied or allocated for a key, and a key at hand costs no virtual call.
 class ScanCursor {
  public:
   class Advance;
@@ -86,7 +87,8 @@ class ScanCursor {
   virtual const Status& status() const = 0;
   // With `salvage`: the ranges skipped so far, in order.
   virtual std::span<const MissingKeys> missing() const { return {}; }
-  // With `to_bookmark`, when Next has returned false without an error: where to go on; nullopt: the range has ended.
+  // With `to_bookmark`, when Next has returned false without an error: where to go on; nullopt: the
+  // range has ended.
   virtual std::optional<ScanBookmark> bookmark() const { return std::nullopt; }
 
  protected:
@@ -96,7 +98,8 @@ class ScanCursor {
     end_ = next_ + entries.size();
     away_ = away;
   }
-  // Called when the entries have been passed. Sets those that come next, or none at the end and on an error.
+  // Called when the entries have been passed. Sets those that come next, or none at the end and on
+  // an error.
   virtual void Refill() = 0;
   virtual Task<void> AsyncRefill() = 0;
 

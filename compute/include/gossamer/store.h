@@ -58,8 +58,8 @@ struct OpenOptions {
   std::string store = "default";
   std::string fabric = "shm";  // or "verbs"
   std::string device;          // verbs: RDMA device; empty: the one that reaches the memory servers
-  // Bound of the cache of internal nodes; a store of N small records needs about N bytes. A new cache fills itself
-  // while it is used, many nodes at a time, if the nodes fit.
+  // Bound of the cache of internal nodes; a store of N small records needs about N bytes. A new
+  // cache fills itself while it is used, many nodes at a time, if the nodes fit.
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
@@ -177,14 +177,17 @@ class Store {
   // Opens an existing store through its bootstrap.
   // Errors: NotFound if there is no store of that name. NodeUnreachable if the bootstrap or server
   // 0, which holds the root, does not answer (the message says if the record may be of a dead
-  // server). Unsupported if this machine has no such fabric. InvalidArgument if the store has another
-  // one. Those of the observer.
+  // server). Unsupported if this machine has no such fabric. InvalidArgument if the store has
+  // another one. Those of the observer.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
-  // Reads all that memory servers of a store still have, also if its root is lost: looks at each node in their memory for leaves that
-  // are whole, and calls emit(key, value) for what these have, in the order of keys. Returns early if that returns false. For a
-  // store that no client changes meanwhile. What a lost node knew is missing: a leaf that was split or merged may be told from its
-  // later states only while a neighbour or a parent is left. So a key may come with an older value, or though it was deleted.
-  // Errors: NotFound: there is no record of the store. NodeUnreachable: none of its servers answers, or the bootstrap.
+  // Reads all that memory servers of a store still have, also if its root is lost: looks at each
+  // node in their memory for leaves that are whole, and calls emit(key, value) for what these have,
+  // in the order of keys. Returns early if that returns false. For a store that no client changes
+  // meanwhile. What a lost node knew is missing: a leaf that was split or merged may be told from
+  // its later states only while a neighbour or a parent is left. So a key may come with an older
+  // value, or though it was deleted.
+  // Errors: NotFound: there is no record of the store. NodeUnreachable: none of its servers
+  // answers, or the bootstrap.
   static Result<SalvageReport> Salvage(
       const OpenOptions& options,
       const std::function<bool(std::string_view key, std::string_view value)>& emit);
@@ -198,20 +201,22 @@ class Store {
   virtual Result<std::unique_ptr<Session>> NewSession() = 0;
 
   virtual const StoreParameters& parameters() const = 0;
-  // What all sessions have counted so far, also those that have ended. One more session, of the store itself, counts the
-  // merges that it does in the background. Cost: some 100 ns for each session; operations are not disturbed.
+  // What all sessions have counted so far, also those that have ended. One more session, of the
+  // store itself, counts the merges that it does in the background. Cost: some 100 ns for each
+  // session; operations are not disturbed.
   virtual Counters counters() const = 0;
   // Sessions that are open, with the store's own, which begins with the first merge.
   virtual size_t sessions() const = 0;
-  // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and at most a few dozen.
+  // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and
+  // at most a few dozen.
   virtual std::vector<HotLeaf> HotLeaves(size_t most) const = 0;
   // Memory servers that cannot be reached are part of it, but for server 0, which holds the root.
-  // Errors: NodeUnreachable if server 0 cannot be reached. NotFound if so, and another store has the name now: this one is gone
-  // for good. Close it, and open the store again to use that one.
+  // Errors: NodeUnreachable if server 0 cannot be reached. NotFound if so, and another store has
+  // the name now: this one is gone for good. Close it, and open the store again to use that one.
   virtual Result<StoreStat> Stat() = 0;
-  // Reads the tree, and tells what the memory of each server is used for, and for how many keys. If others write meanwhile, a
-  // part of what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes
-  // read.
+  // Reads the tree, and tells what the memory of each server is used for, and for how many keys. If
+  // others write meanwhile, a part of what they changed counts as it was before. Calls `progress`,
+  // unless empty, now and then with the number of nodes read.
   // Errors: NodeUnreachable if a memory server cannot be reached.
   // Cost: 1 RT for each node; if the store has no value blocks, for 400 of the leaves at most.
   virtual Result<StoreUse> MeasureMemory(const std::function<void(uint64_t nodes)>& progress) = 0;
@@ -219,24 +224,29 @@ class Store {
   // reachability, no lock left, allocation. Meaningful only while no client writes. Calls
   // `progress` now and then with the number of leaves done.
   virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
-  // Gives back the memory that compute servers left behind that are gone: what they had not used, and nodes and blocks that
-  // are not part of the tree. Others may work meanwhile; several may sweep. Calls `progress`, unless empty, now and then, and
-  // ends early if that returns false.
-  // Errors: NodeUnreachable if a memory server cannot be reached. Contended if a compute server does not end the operations
-  // that it began before the sweep.
+  // Gives back the memory that compute servers left behind that are gone: what they had not used,
+  // and nodes and blocks that are not part of the tree. Others may work meanwhile; several may
+  // sweep. Calls `progress`, unless empty, now and then, and ends early if that returns false.
+  // Errors: NodeUnreachable if a memory server cannot be reached. Contended if a compute server
+  // does not end the operations that it began before the sweep.
   virtual Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) = 0;
-  // Whether a compute server has ended since the last sweep without having given back the memory that it did not use.
-  // Errors: NodeUnreachable if a memory server cannot be reached. Cost: 1 RT for each memory server.
+  // Whether a compute server has ended since the last sweep without having given back the memory
+  // that it did not use.
+  // Errors: NodeUnreachable if a memory server cannot be reached. Cost: 1 RT for each memory
+  // server.
   virtual Result<bool> NeedsSweep() = 0;
-  // As Sweep, if that is needed, and unless another compute server is at it in this way: otherwise nullopt.
+  // As Sweep, if that is needed, and unless another compute server is at it in this way: otherwise
+  // nullopt.
   virtual Result<std::optional<SweepReport>> SweepIfNeeded(
       const std::function<bool(const SweepProgress&)>& progress) = 0;
-  // Mends the tree after memory servers were lost that the store's record does not name any more: ranges of keys whose nodes are
-  // lost become empty, and keys whose blocks are lost are deleted. All of it can be written again then. Others may work meanwhile,
-  // and several may repair. With `dry_run` nothing is changed. Calls `progress`, unless empty, now and then with the number of
+  // Mends the tree after memory servers were lost that the store's record does not name any more:
+  // ranges of keys whose nodes are lost become empty, and keys whose blocks are lost are deleted.
+  // All of it can be written again then. Others may work meanwhile, and several may repair. With
+  // `dry_run` nothing is changed. Calls `progress`, unless empty, now and then with the number of
   // nodes read, and ends early if it returns false. Another repair goes on then.
-  // Errors: NodeUnreachable if a memory server of the record cannot be reached, or if the root is lost. Contended if the tree is
-  // mended, and a compute server has not ended the operations that it began before: these may still fail.
+  // Errors: NodeUnreachable if a memory server of the record cannot be reached, or if the root is
+  // lost. Contended if the tree is mended, and a compute server has not ended the operations that
+  // it began before: these may still fail.
   virtual Result<RepairReport> Repair(bool dry_run,
                                       const std::function<bool(uint64_t nodes)>& progress) = 0;
 };

@@ -24,8 +24,9 @@ class Values {
   size_t size() const { return slots_.size(); }
   // Of all values together.
   size_t bytes() const { return bytes_.size(); }
-  // Bounds the memory that later calls take: once the values have so many bytes together, no value of a value block is got any
-  // more. Values already on their way still arrive: about 4 MiB of them, or 64 values in a session's first call.
+  // Bounds the memory that later calls take: once the values have so many bytes together, no value
+  // of a value block is got any more. Values already on their way still arrive: about 4 MiB of
+  // them, or 64 values in a session's first call.
   void set_most_bytes(uint64_t bytes) { most_bytes_ = bytes; }
   // Whether the last call has left keys out for that.
   bool is_full() const { return is_full_; }

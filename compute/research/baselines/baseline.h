@@ -32,7 +32,8 @@ class Baseline {
   // bytes of the views must live as long.
   virtual Status Put(std::span<const Pair> pairs) = 0;
   virtual Status Get(std::span<const std::string_view> keys) = 0;
-  // Reads keys and values in ascending order from `from` on, `length` at most. Returns their number.
+  // Reads keys and values in ascending order from `from` on, `length` at most. Returns their
+  // number.
   // Errors: Unsupported by a store without an order.
   virtual Result<uint64_t> Scan(std::string_view from, uint64_t length) = 0;
   // Waits for all operations.

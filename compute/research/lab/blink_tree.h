@@ -13,13 +13,13 @@
 //           while the child is still locked. So an insert holds three locks at most: of a child, its
 //           parent, and the parent's sibling.
 //
-// No deadlock: locks are waited for from left to right within a level, and upwards between levels; a
-// reader waits with no lock held.
+// No deadlock: locks are waited for from left to right within a level, and upwards between levels;
+// a reader waits with no lock held.
 //
 // Lehman and Yao read a disk page at once and need no lock for that. Here, a read takes the node's
 // lock shared for as long as the page would take to read. A root that splits gets a new root above;
-// `root_` is replaced under the old root's lock. An insert whose descent began below what is the root
-// by now finds the parent by descending again.
+// `root_` is replaced under the old root's lock. An insert whose descent began below what is the
+// root by now finds the parent by descending again.
 //
 // Source: Lehman and Yao, "Efficient Locking for Concurrent Operations on B-Trees", ACM TODS 6(4),
 // 1981.

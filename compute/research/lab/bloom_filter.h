@@ -1,8 +1,8 @@
 // A Bloom filter of keys: whether a key may have been added, or was not for sure.
 //
 // All bits of a key are in one line of the processor's cache, so that a question is one miss
-// (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", WEA 2007). With as many
-// keys as expected, about 2 % of the keys that were not added look as if they were.
+// (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", WEA 2007). With
+// as many keys as expected, about 2 % of the keys that were not added look as if they were.
 //
 // Thread-safety: any number of threads may add and ask. A key that was added before the question
 // began is never denied.
@@ -28,7 +28,8 @@ class BloomFilter {
 
   void Add(Key key) {
     ForBits(key, [](std::atomic<uint64_t>& word, uint64_t bit) {
-      // Most bits of an older filter are there already: no line is taken from other processors then.
+      // Most bits of an older filter are there already: no line is taken from other processors
+      // then.
       if ((word.load(std::memory_order_relaxed) & bit) == 0) {
         word.fetch_or(bit, std::memory_order_relaxed);
       }
@@ -51,7 +52,8 @@ class BloomFilter {
     std::array<std::atomic<uint64_t>, 8> words = {};
   };
 
-  // Calls `visit(word, bit)` for the bits of a key, until one returns false. Returns: whether none did.
+  // Calls `visit(word, bit)` for the bits of a key, until one returns false. Returns: whether none
+  // did.
   template <typename Visit>
   bool ForBits(Key key, const Visit& visit) const {
     __extension__ using Wide = unsigned __int128;

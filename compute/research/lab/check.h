@@ -48,8 +48,9 @@ Status CheckContended(TreeMaker make, uint32_t threads, uint64_t seed);
 Status CheckDescending(TreeMaker make, uint32_t threads, uint64_t seed);
 
 // Even keys below kKeys are there from the start; odd ones are inserted meanwhile. A value is its
-// key and a tag, which changes: a value of another key is found out. All threads work in a window of
-// keys that moves upwards, so that new keys come, and nodes split, where others read, until the end.
+// key and a tag, which changes: a value of another key is found out. All threads work in a window
+// of keys that moves upwards, so that new keys come, and nodes split, where others read, until the
+// end.
 // `Tree`: AnyTree, or a PreparingTree.
 template <typename Tree>
 class ContendedCheck {
@@ -57,7 +58,8 @@ class ContendedCheck {
   ContendedCheck(Tree& tree, bool scans_from_present_keys)
       : tree_(tree), scans_from_present_keys_(scans_from_present_keys) {}
 
-  // `prefetch`: how a PreparingTree prepares the keys of eight operations at a time; if not at all, nullopt.
+  // `prefetch`: how a PreparingTree prepares the keys of eight operations at a time; if not at all,
+  // nullopt.
   Status Run(uint32_t threads, uint64_t seed, std::optional<size_t> prefetch) {
     for (Key key = 0; key < kKeys; key += 2) tree_.Insert(key, key << kTagBits);
     std::vector<std::string> differences(threads);

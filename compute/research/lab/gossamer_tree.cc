@@ -94,7 +94,8 @@ size_t GossamerTree::Scan(Key from, std::span<Entry> found) const {
                         leaf.pair_value(place.index).load(std::memory_order_acquire)};
     }
     if (count == found.size()) return count;
-    // If the leaf was split meanwhile, the next separator above its keys is that of the next leaf still.
+    // If the leaf was split meanwhile, the next separator above its keys is that of the next leaf
+    // still.
     const auto next = index_.Above(KeyBytes(leaf.pair_key(leaf.count() - 1)).view());
     if (!next) return count;
     place = {SeparatorIndex::NodeAt(next->word), 0};

@@ -5,9 +5,9 @@
 // line of the payload. The last payload has the key and the value. Lookups of many keys descend
 // together (compute/cache/traversal.h).
 //
-// As in the cache, the keys of a node never change: an insert makes a new leaf and swaps the pointer
-// to it, under a mutex. Readers lock nothing: they hold an epoch guard, and replaced leaves are freed
-// when no reader can see them. The value of a key that is there is stored in place.
+// As in the cache, the keys of a node never change: an insert makes a new leaf and swaps the
+// pointer to it, under a mutex. Readers lock nothing: they hold an epoch guard, and replaced leaves
+// are freed when no reader can see them. The value of a key that is there is stored in place.
 #pragma once
 
 #include <atomic>

@@ -17,8 +17,8 @@ inline constexpr std::string_view kPrefetchNames[] = {"header",   "header_and_mi
 // FindPlaces by a way to prefetch.
 PlaceFinder FinderBy(Prefetch prefetch);
 
-// The places of `keys`, of 8 bytes each, in an index of nodes of pairs: the index of a place is that
-// of the last digest that is at most the key's. ConfirmPair compares the key itself.
+// The places of `keys`, of 8 bytes each, in an index of nodes of pairs: the index of a place is
+// that of the last digest that is at most the key's. ConfirmPair compares the key itself.
 void FindDigests(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
                  std::span<Place> places);
 

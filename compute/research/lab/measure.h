@@ -63,8 +63,9 @@ using StepsOf = std::function<std::span<const Step>(uint32_t caller)>;
 using Timed = std::function<void(uint32_t caller, const std::function<void()>& run)>;
 inline void Untimed(uint32_t /*caller*/, const std::function<void()>& run) { run(); }
 
-// Runs the steps of caller i, which `steps_of(i)` gives, by all callers at once. `timed(i, run)` calls
-// `run`. Errors: Corruption if the tree gave a wrong result; Unsupported if no thread can be started.
+// Runs the steps of caller i, which `steps_of(i)` gives, by all callers at once. `timed(i, run)`
+// calls `run`. Errors: Corruption if the tree gave a wrong result; Unsupported if no thread can be
+// started.
 template <LocalTree Tree>
 Status RunSteps(Tree& tree, const RunOptions& options, const StepsOf& steps_of,
                 const Timed& timed) {

@@ -1,6 +1,7 @@
 // Nodes of the B+tree with optimistic lock coupling.
 //
-// Memory model (Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", MSPC 2012):
+// Memory model (Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", MSPC
+// 2012):
 //   - What is read optimistically may be written at that moment: it is in relaxed atomics. Such a
 //     value may be torn from its neighbours. It is bounded all the same (a count never exceeds the
 //     arrays), and is used for nothing but reading on until it is validated.
@@ -87,7 +88,8 @@ struct Split {
   Node* right;
 };
 
-// A pointer is stored so that the node behind it is complete for a thread that loads it with acquire.
+// A pointer is stored so that the node behind it is complete for a thread that loads it with
+// acquire.
 template <typename T>
 void Set(std::atomic<T>& to, T value) {
   to.store(value, std::is_pointer_v<T> ? std::memory_order_release : std::memory_order_relaxed);

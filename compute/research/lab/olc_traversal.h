@@ -18,8 +18,8 @@
 // Without `reuse`, nothing is validated: a descent that a writer misleads warms the wrong lines and
 // does no other harm. Its pointers lead to nodes all the same, as nodes are never freed.
 //
-// Source: Vu, "Spiderman", bachelor thesis, Ecole Polytechnique, 2023. Its Algorithm 4 as printed runs
-// all stages of a node in one visit; here each stage that prefetches ends a visit.
+// Source: Vu, "Spiderman", bachelor thesis, Ecole Polytechnique, 2023. Its Algorithm 4 as printed
+// runs all stages of a node in one visit; here each stage that prefetches ends a visit.
 // Thread-safety: as reads of the tree. A request is its caller's.
 #pragma once
 

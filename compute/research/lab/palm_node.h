@@ -21,8 +21,8 @@ namespace gossamer::lab::palm {
 
 // How many of the `count` ascending keys are below `key`; with `kOrEqual`, not above it.
 //
-// A range is halved without branches until 8 keys are left; these are compared two at a time. SSE has
-// comparisons of signed numbers only: with the top bit turned over, they order unsigned ones.
+// A range is halved without branches until 8 keys are left; these are compared two at a time. SSE
+// has comparisons of signed numbers only: with the top bit turned over, they order unsigned ones.
 template <bool kOrEqual>
 inline uint32_t CountBelow(const Key* keys, uint32_t count, Key key) {
   constexpr uint32_t kLinear = 8;
@@ -98,8 +98,8 @@ struct Leaf : Node {
   uint32_t LowerBound(Key key) const { return CountBelow<false>(keys.data(), count, key); }
   bool Has(uint32_t at, Key key) const { return at < count && keys[at] == key; }
 
-  // Adds entries with new keys, in ascending order. Splits the leaf as often as it takes, and appends
-  // the new leaves to `split`.
+  // Adds entries with new keys, in ascending order. Splits the leaf as often as it takes, and
+  // appends the new leaves to `split`.
   void Merge(std::span<const Entry> added, std::vector<NewNode>& split) {
     const uint32_t total = count + static_cast<uint32_t>(added.size());
     if (total > kFanout) return MergeAndSplit(added, total, split);

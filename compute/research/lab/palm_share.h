@@ -35,7 +35,8 @@ struct Change {
 struct alignas(64) Share {
   std::span<Request> requests;  // the whole batch
   std::vector<Item> items;      // ascending by key, equal keys in the order of the batch
-  // path[level][i]: the node on that level that item i belongs to; leaves are level 0. It is as of the
+  // path[level][i]: the node on that level that item i belongs to; leaves are level 0. It is as of
+  // the
   // descent: a node that was split since has the rest of its keys on its right.
   std::vector<std::vector<Node*>> path;
   uint32_t height = 0;  // the root's level at the descent
@@ -44,8 +45,9 @@ struct alignas(64) Share {
   std::array<std::vector<Change>, 2> changes;
 };
 
-// The keys [first, last] that are a worker's. A worker finds its range alone: every worker draws the same
-// sample from the batch, and divides it evenly, so that a skewed batch gives even shares too.
+// The keys [first, last] that are a worker's. A worker finds its range alone: every worker draws
+// the same sample from the batch, and divides it evenly, so that a skewed batch gives even shares
+// too.
 struct KeyRange {
   Key first;
   Key last;
@@ -93,11 +95,12 @@ inline void TakeItems(std::span<const Request> requests, KeyRange range, std::ve
   SortItems(items);
 }
 
-// Each worker has a list, in the order of keys, where entry i belongs to the node `node_of(worker, i)`.
+// Each worker has a list, in the order of keys, where entry i belongs to the node `node_of(worker,
+// i)`.
 //
 // Each node has one owner: the first worker that has entries of it. As lists of higher workers have
-// higher keys, only neighbours can share a node: a worker drops the head of its list where the worker
-// before has the same node, and goes on into the heads of the following lists. Calls
+// higher keys, only neighbours can share a node: a worker drops the head of its list where the
+// worker before has the same node, and goes on into the heads of the following lists. Calls
 // `each(worker, i)` for all entries whose nodes `worker` owns, in the order of keys.
 template <typename SizeOf, typename NodeOf, typename Each>
 void ForOwned(uint32_t worker, uint32_t workers, const SizeOf& size_of, const NodeOf& node_of,

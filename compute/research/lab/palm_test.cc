@@ -58,7 +58,8 @@ TEST(PalmShareTest, EveryRequestHasOneWorkerAndItemsAreInOrder) {
 }
 
 TEST(PalmShareTest, EachNodeHasOneOwner) {
-  // The nodes of five workers' lists: two share a node across an empty list, one has none of its own.
+  // The nodes of five workers' lists: two share a node across an empty list, one has none of its
+  // own.
   std::vector<Node> nodes(4);
   const std::vector<std::vector<int>> lists = {{0, 1, 1}, {}, {1, 1}, {1, 2}, {2, 2, 3}};
   std::vector<std::vector<int>> owned(lists.size());
@@ -103,7 +104,8 @@ TEST(PalmTreeTest, ABatchKeepsTheOrderOfOneKey) {
   CheckOrderInABatch<true>();
 }
 
-// One call that makes the tree many levels high: the root is split again and again below a pipeline.
+// One call that makes the tree many levels high: the root is split again and again below a
+// pipeline.
 TEST(PalmTreeTest, ARootThatIsSplitSendsThePipelineDownAgain) {
   constexpr Key kKeys = 20'000;
   PalmTree<4, true> tree({.workers = 2});

@@ -11,12 +11,12 @@
 // So no node is ever read by one worker while another one writes it. How nodes are dealt out is in
 // palm_share.h.
 //
-// With pipelining, a worker that is done with stage 2 of a batch does stage 1 of the next batch at once:
-// stage 2 writes leaves only, and stage 1 reads inner nodes only. That takes one of the two waits of
-// every batch away. What such a descent found may be split by stages 2 and 3 of the batch before. All
-// the pieces then lie to the right of what was found, up to the next node that was found; so their owner
-// reaches them by moving right, and still nobody else touches them. If the root was split, the descent
-// is repeated, as its paths lack a level.
+// With pipelining, a worker that is done with stage 2 of a batch does stage 1 of the next batch at
+// once: stage 2 writes leaves only, and stage 1 reads inner nodes only. That takes one of the two
+// waits of every batch away. What such a descent found may be split by stages 2 and 3 of the batch
+// before. All the pieces then lie to the right of what was found, up to the next node that was
+// found; so their owner reaches them by moving right, and still nobody else touches them. If the
+// root was split, the descent is repeated, as its paths lack a level.
 //
 // Source: Sewall, Chhugani, Kim, Satish and Dubey, "PALM: Parallel Architecture-Friendly Latch-Free
 // Modifications to B+ Trees on Many-Core Processors", VLDB 2011.
@@ -178,7 +178,8 @@ class PalmTree {
     }
   }
 
-  // Stage 1. A group of items goes down together, level by level, so that the misses of one overlap.
+  // Stage 1. A group of items goes down together, level by level, so that the misses of one
+  // overlap.
   void Descend(Share& share) {
     constexpr size_t kGroup = 32;
     const size_t count = share.items.size();
@@ -250,8 +251,8 @@ class PalmTree {
     finish();
   }
 
-  // `added` has the new keys of this batch so far, in ascending order: an item's key is the last one of
-  // them, or above all of them.
+  // `added` has the new keys of this batch so far, in ascending order: an item's key is the last
+  // one of them, or above all of them.
   static void RunRequest(Leaf& leaf, Request& request, std::vector<Entry>& added) {
     const uint32_t at = leaf.LowerBound(request.key);
     const bool was_added = !added.empty() && added.back().key == request.key;

@@ -1,4 +1,5 @@
-// Sequential B+trees side by side, each under a reader-writer lock, used by tasks on a pool of threads.
+// Sequential B+trees side by side, each under a reader-writer lock, used by tasks on a pool of
+// threads.
 //
 // A placement says in which tree a key is:
 //   kRandom   in any of them. An insert goes to a random tree; a get asks all.
@@ -6,19 +7,19 @@
 //             or else to a random one; a get asks the trees whose filters have the key.
 //   kHash     in the tree that a hash of the key chooses.
 //
-// Batches of one request are the thesis's single operations: a task for each insert, and for each get a
-// task that pushes one search for each tree to be asked. Longer batches lock a tree once for all of their
-// requests in it.
+// Batches of one request are the thesis's single operations: a task for each insert, and for each
+// get a task that pushes one search for each tree to be asked. Longer batches lock a tree once for
+// all of their requests in it.
 //
-// With kRandom, a key that is inserted again may get into a second tree; with kFilters too, when two
-// tasks insert a new key at a time. So each insert has a number, in the order of requests: the entry with the
-// highest number is the key's, wherever the others are, and within a tree an older number never
-// replaces a newer one. (The thesis keeps both entries as duplicates, and has an update that leaves the
-// filter without the key, so that a filtered search misses it. Here every insert sets the filter, before
-// the entry can be found.)
+// With kRandom, a key that is inserted again may get into a second tree; with kFilters too, when
+// two tasks insert a new key at a time. So each insert has a number, in the order of requests: the
+// entry with the highest number is the key's, wherever the others are, and within a tree an older
+// number never replaces a newer one. (The thesis keeps both entries as duplicates, and has an
+// update that leaves the filter without the key, so that a filtered search misses it. Here every
+// insert sets the filter, before the entry can be found.)
 //
-// Source: Troen, "Evaluating established B+-tree access methods in a parallel processing environment",
-// master's thesis, NTNU, 2022.
+// Source: Troen, "Evaluating established B+-tree access methods in a parallel processing
+// environment", master's thesis, NTNU, 2022.
 // Thread-safety: none; one thread calls. Tasks run within a call.
 #pragma once
 
@@ -225,7 +226,8 @@ class PartitionedTree {
     for (size_t i = 0; i < requests.size(); ++i) SetResult(requests[i], newest_[i]);
   }
 
-  // Which requests go to which partition. All partitions share one list of gets where all are asked.
+  // Which requests go to which partition. All partitions share one list of gets where all are
+  // asked.
   void DealOut(std::span<const Request> requests) {
     for (std::vector<uint32_t>& gets : gets_) gets.clear();
     for (std::vector<uint32_t>& inserts : inserts_) inserts.clear();
@@ -275,7 +277,8 @@ class PartitionedTree {
     });
   }
 
-  // Where an insert goes depends on filters that other inserts change: each task inserts one by one.
+  // Where an insert goes depends on filters that other inserts change: each task inserts one by
+  // one.
   void PushInsertsByFilter(std::span<const Request> requests, uint64_t stamp) {
     for (uint32_t worker = 0; worker < workers_; ++worker) {
       const size_t first = requests.size() * worker / workers_;

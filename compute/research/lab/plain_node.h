@@ -1,8 +1,8 @@
 // Nodes of a B+tree in plain memory: sorted keys, and what each leads to.
 //
-// `Base` is the tree's own node: it has `uint32_t count` (of entries, or of separators), and the locks
-// and links that the tree needs. An inner node with n children has n - 1 separators: child i leads to
-// the keys k with separator[i - 1] <= k < separator[i].
+// `Base` is the tree's own node: it has `uint32_t count` (of entries, or of separators), and the
+// locks and links that the tree needs. An inner node with n children has n - 1 separators: child i
+// leads to the keys k with separator[i - 1] <= k < separator[i].
 //
 // Thread-safety: none; the tree says who may touch a node when.
 #pragma once

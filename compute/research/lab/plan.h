@@ -41,8 +41,8 @@ Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags);
 // Requires: `runs` is not empty.
 std::vector<RunOptions> SharingRuns(std::span<const PlannedRun> runs);
 
-// All combinations, the tree varying fastest, so that trees that are compared run one after another.
-// Left out:
+// All combinations, the tree varying fastest, so that trees that are compared run one after
+// another. Left out:
 //   - partitions of a tree that has none
 //   - ways to prefetch that a tree does not have
 //   - many threads on a tree for one thread

@@ -10,13 +10,13 @@
 //
 // `root_lock_` guards `root_` and is locked as if it were the root's parent.
 //
-// No deadlock: a thread that holds a lock waits only for locks further down, or further to the right
-// on the level of leaves.
+// No deadlock: a thread that holds a lock waits only for locks further down, or further to the
+// right on the level of leaves.
 //
-// Source: Bayer and Schkolnick, "Concurrency of Operations on B-Trees", Acta Informatica 9, 1977: the
-// first descent is their solution 2, the second their solution 1, with splits on the way down (Guibas
-// and Sedgewick, "A Dichromatic Framework for Balanced Trees", 1978) in place of locks on all nodes
-// that may split.
+// Source: Bayer and Schkolnick, "Concurrency of Operations on B-Trees", Acta Informatica 9, 1977:
+// the first descent is their solution 2, the second their solution 1, with splits on the way down
+// (Guibas and Sedgewick, "A Dichromatic Framework for Balanced Trees", 1978) in place of locks on
+// all nodes that may split.
 #pragma once
 
 #include <cstddef>

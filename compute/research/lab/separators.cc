@@ -16,7 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of leaves that random inserts of 8 + 8 B have filled (leaf_fill_test), and of the nodes above them.
+// Of leaves that random inserts of 8 + 8 B have filled (leaf_fill_test), and of the nodes above
+// them.
 constexpr uint64_t kRecordsPerLeaf = 34;
 constexpr size_t kChildrenPerNode = 42;
 constexpr uint64_t kNodeBytes = 1024;

@@ -2,7 +2,8 @@
 // nodes of a large store are cached, without the store.
 //
 // The cache has the level above the leaves of a store of 8-byte keys that were put in random order.
-// Keys are looked up as gossamer's gets do it: one at a time by NodeCache::Find, many by FindLeaves.
+// Keys are looked up as gossamer's gets do it: one at a time by NodeCache::Find, many by
+// FindLeaves.
 #pragma once
 
 #include <functional>
@@ -14,12 +15,12 @@
 
 namespace gossamer::lab {
 
-// As an entry of the catalogue, which is no tree: it has no checks, as each measurement checks a tenth
-// of its lookups. It measures read-only runs with one thread.
+// As an entry of the catalogue, which is no tree: it has no checks, as each measurement checks a
+// tenth of its lookups. It measures read-only runs with one thread.
 const TreeEntry& Separators();
 
-// As `measure` of a TreeEntry: fills one cache for all `runs`. Errors: Corruption if a lookup finds the
-// wrong leaf.
+// As `measure` of a TreeEntry: fills one cache for all `runs`. Errors: Corruption if a lookup finds
+// the wrong leaf.
 Status MeasureSeparators(std::span<const RunOptions> runs,
                          const std::function<void(const Measurement&)>& take);
 

@@ -1,8 +1,8 @@
 // A B+tree for one thread: what the trees with locks are compared with.
 //
-// Entries are in leaves (plain_node.h), which are linked from left to right. An insert that finds its
-// leaf full splits it in two halves, and hands separator and right half to the parent, which may split
-// in turn; a root that splits gets a new root above.
+// Entries are in leaves (plain_node.h), which are linked from left to right. An insert that finds
+// its leaf full splits it in two halves, and hands separator and right half to the parent, which
+// may split in turn; a root that splits gets a new root above.
 //
 // Source: Comer, "The Ubiquitous B-Tree", Computing Surveys 11(2), 1979.
 // Cost: one node of each level an operation; an insert that splits n nodes allocates n.

@@ -53,9 +53,9 @@ class SharingRunner {
  public:
   // With batch 1 and no prefetch, each step is one call of the tree.
   //
-  // A PreparingTree gets the keys of each batch first, if the options name a way to prefetch; then each
-  // step is one call, in their order. With others, the reads of a batch are one FindMany, then its inserts
-  // one InsertMany; scans stay alone. `tree` must outlive the runner.
+  // A PreparingTree gets the keys of each batch first, if the options name a way to prefetch; then
+  // each step is one call, in their order. With others, the reads of a batch are one FindMany, then
+  // its inserts one InsertMany; scans stay alone. `tree` must outlive the runner.
   SharingRunner(Tree& tree, const RunOptions& options)
       : tree_(tree),
         batch_(options.batch),

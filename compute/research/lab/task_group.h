@@ -15,8 +15,8 @@
 
 namespace gossamer::lab {
 
-// The threads start with the first call of `Start`. They and the queue are those of Boost.Asio: one queue for
-// all threads.
+// The threads start with the first call of `Start`. They and the queue are those of Boost.Asio: one
+// queue for all threads.
 //
 // Thread-safety: one thread calls Start and Wait. That thread and the tasks may call Push.
 class TaskGroup {

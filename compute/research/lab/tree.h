@@ -75,8 +75,8 @@ template <typename Tree>
 concept ParallelTree =
     LocalTree<Tree> && std::constructible_from<Tree, const TreeSettings&> &&
     requires(Tree tree, std::span<Request> requests, uint32_t batch) {
-      // Runs the requests in batches of `batch`. Inserts of one key take effect in their order; a get
-      // sees the inserts of earlier calls, and may or may not see those of its own call.
+      // Runs the requests in batches of `batch`. Inserts of one key take effect in their order; a
+      // get sees the inserts of earlier calls, and may or may not see those of its own call.
       // Errors: Unsupported if a worker cannot be started.
       { tree.Execute(requests, batch) } -> std::same_as<Status>;
     };

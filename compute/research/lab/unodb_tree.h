@@ -1,8 +1,8 @@
-// UnodbTree: UnoDB's adaptive radix tree with optimistic lock coupling (`unodb::olc_db`; Leis et al., ICDE 2013 and DaMoN
-// 2016).
+// UnodbTree: UnoDB's adaptive radix tree with optimistic lock coupling (`unodb::olc_db`; Leis et
+// al., ICDE 2013 and DaMoN 2016).
 //
-// For one thread: it cannot replace a value in one step, which the lab asks of a tree for many threads.
-// Compiled if CMake is given a checkout: -DGOSSAMER_UNODB=DIRECTORY.
+// For one thread: it cannot replace a value in one step, which the lab asks of a tree for many
+// threads. Compiled if CMake is given a checkout: -DGOSSAMER_UNODB=DIRECTORY.
 #pragma once
 
 #ifdef GOSSAMER_HAS_UNODB

@@ -1,9 +1,10 @@
-// ScriptedEndpoint: memory servers as byte arrays in the test's own process, and an endpoint to them that does what a test
-// says.
+// ScriptedEndpoint: memory servers as byte arrays in the test's own process, and an endpoint to
+// them that does what a test says.
 //
-// Verbs take effect in the order posted, each in one piece, in the next Poll. Before each one the script decides its fate.
-// A lost verb breaks its queue pair, as on a fabric: all later verbs there end as kFlushed until a QueuePairRequest. The
-// control service answers registrations and lease queries.
+// Verbs take effect in the order posted, each in one piece, in the next Poll. Before each one the
+// script decides its fate. A lost verb breaks its queue pair, as on a fabric: all later verbs there
+// end as kFlushed until a QueuePairRequest. The control service answers registrations and lease
+// queries.
 //
 // Thread-safety: none.
 #pragma once

@@ -40,8 +40,8 @@ class ClosingTest : public testing::Test {
   TestCluster cluster_{Options()};
 };
 
-// Each store frees values of another one, on all memory servers, and is closed while it acknowledges an epoch. The epoch is that
-// of a sweep that ends at once.
+// Each store frees values of another one, on all memory servers, and is closed while it
+// acknowledges an epoch. The epoch is that of a sweep that ends at once.
 TEST_F(ClosingTest, NoMemoryIsLostWhileAnEpochIsAcknowledged) {
   constexpr uint64_t kStores = 20;
   constexpr uint64_t kOfEach = 24;

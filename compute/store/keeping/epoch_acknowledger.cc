@@ -36,7 +36,8 @@ bool EpochAcknowledger::Tend(Scheduler& scheduler) {
       if (!is_busy() || !rules::HaveEnded(store_.running.EarlierHaveEnded())) return false;
       for (auto& [server, epochs] : servers_) epochs.awaited = epochs.present;
       store_.cache.Clear();
-      // What begins from here on finds nothing of before. What began before the line above brings nothing into the cache.
+      // What begins from here on finds nothing of before. What began before the line above brings
+      // nothing into the cache.
       store_.running.StartPeriod();
       phase_ = Phase::kOperations;
       return false;

@@ -1,9 +1,11 @@
-// EpochAcknowledger: finds out when this compute server may acknowledge the epochs of its memory servers (proto/control.h).
+// EpochAcknowledger: finds out when this compute server may acknowledge the epochs of its memory
+// servers (proto/control.h).
 //
-// It acknowledges those of all servers together, in rounds. A round empties the cache, which takes nothing more of the operations
-// under way, and waits until these have ended. No pointer is left then that this compute server had before. At last it has the
-// memory given back that operations have freed (rule G2). A server is left out while a lock of it is
-// orphaned, or the outcome is unknown of giving memory back to it: a WRITE or a request may still arrive there. So is one to
+// It acknowledges those of all servers together, in rounds. A round empties the cache, which takes
+// nothing more of the operations under way, and waits until these have ended. No pointer is left
+// then that this compute server had before. At last it has the memory given back that operations
+// have freed (rule G2). A server is left out while a lock of it is orphaned, or the outcome is
+// unknown of giving memory back to it: a WRITE or a request may still arrive there. So is one to
 // which the memory could not be sent yet.
 //
 // Thread-safety: one thread at a time.
@@ -23,7 +25,8 @@ class EpochAcknowledger {
  public:
   explicit EpochAcknowledger(StoreState& store) : store_(store) {}
 
-  // The server has said which epoch is its present one, and which this compute server has acknowledged.
+  // The server has said which epoch is its present one, and which this compute server has
+  // acknowledged.
   void Learn(ServerId server, uint32_t present, uint32_t acknowledged);
   // The last epoch that may be acknowledged to the server.
   uint32_t AcknowledgedTo(ServerId server) const;
@@ -34,9 +37,11 @@ class EpochAcknowledger {
   void Destroyed(ServerId server, uint64_t carrier) { store_.allocator.Destroyed(server, carrier); }
   // Whether a round is under way, or is to be begun. Not for servers alone that are left out.
   bool is_busy() const;
-  // Whether memory is being given back over the scheduler of Tend, which must go on until that has ended.
+  // Whether memory is being given back over the scheduler of Tend, which must go on until that has
+  // ended.
   bool is_giving_back() const { return phase_ == Phase::kReturns && !has_given_back_; }
-  // Gives back what could not be sent to the server earlier. Call while there is a connection to it.
+  // Gives back what could not be sent to the server earlier. Call while there is a connection to
+  // it.
   Task<void> GiveBackOverdue(Scheduler& scheduler, ServerId server);
   // Goes on without waiting. Returns whether a round has ended.
   bool Tend(Scheduler& scheduler);

@@ -91,7 +91,8 @@ TEST_F(EpochAcknowledgerTest, ARunningOperationHoldsItBack) {
   EXPECT_EQ(epochs_.AcknowledgedTo(kServer), 6u);
 }
 
-// An orphaned lock may stay for long: rounds that cannot acknowledge anything would empty the cache again and again.
+// An orphaned lock may stay for long: rounds that cannot acknowledge anything would empty the cache
+// again and again.
 TEST_F(EpochAcknowledgerTest, NoRoundsForAServerWithAnOrphanedLock) {
   Orphan(kServer);
   epochs_.Learn(kServer, 6, 5);

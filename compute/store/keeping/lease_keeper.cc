@@ -190,7 +190,8 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
   Failed(server, kept, renewed.error());
 }
 
-// Again as long as memory waits, so that it comes back as fast as it is freed (rule G4). But another server's lease comes first.
+// Again as long as memory waits, so that it comes back as fast as it is freed (rule G4). But
+// another server's lease comes first.
 Task<Status> LeaseKeeper::RenewRegistered(Scheduler& scheduler, const ServerInfo& server,
                                           Kept& kept) {
   for (bool has_more = true; has_more && !stopping_;) {

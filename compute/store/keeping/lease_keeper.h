@@ -1,10 +1,12 @@
-// LeaseKeeper: keeps this compute server's leases in force, where leases expire, and acknowledges epochs.
+// LeaseKeeper: keeps this compute server's leases in force, where leases expire, and acknowledges
+// epochs.
 //
-// It renews each lease four times in its length, and again at once while memory waits for this compute server (rule G4).
-// After a failure it reconnects and registers again.
-// If the lease has ended meanwhile, sessions register again too, and their lease must also be
-// renewed. A failure is logged once until renewals succeed again. Where leases do not expire, renewals only tell of epochs and
-// of waiting memory: the first one is due after kWithoutExpiry, so that a process that soon ends makes no connection for it.
+// It renews each lease four times in its length, and again at once while memory waits for this
+// compute server (rule G4). After a failure it reconnects and registers again. If the lease has
+// ended meanwhile, sessions register again too, and their lease must also be renewed. A failure is
+// logged once until renewals succeed again. Where leases do not expire, renewals only tell of
+// epochs and of waiting memory: the first one is due after kWithoutExpiry, so that a process that
+// soon ends makes no connection for it.
 //
 // The keeper has its own thread and endpoint, because a session's thread may stay in the caller's
 // code for any time. In the simulator, where time is virtual, it is a coroutine of a scheduler.
@@ -46,14 +48,16 @@ class LeaseKeeper {
   // Called after each registration, from the keeper's thread. Memory allocated under an earlier
   // lease is abandoned, even if no session has noticed the new lease (rule U4).
   using OnRegistered = std::function<void(ServerId, const Registration&)>;
-  // The server offers memory for this compute server to give it up, or says that it has refused others memory. OnWaiting
-  // returns whether the server has freed some, and is to be asked for more.
+  // The server offers memory for this compute server to give it up, or says that it has refused
+  // others memory. OnWaiting returns whether the server has freed some, and is to be asked for
+  // more.
   using OnWaiting =
       std::function<Task<bool>(Scheduler&, ServerId, const control::RenewReply& offer)>;
   using OnShortage = std::function<Task<void>(Scheduler&)>;
   static constexpr std::chrono::milliseconds kWithoutExpiry{1000};
 
-  // Also tends `orphans`, if not null: all sessions may be closed or not polled. And `epochs`, if not null.
+  // Also tends `orphans`, if not null: all sessions may be closed or not polled. And `epochs`, if
+  // not null.
   explicit LeaseKeeper(const Servers& servers, OnRegistered on_registered = {},
                        OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr,
                        OnWaiting on_waiting = {}, OnShortage on_shortage = {})

@@ -106,7 +106,8 @@ TEST_F(LostRecordTest, AServerThatARestoredRecordLacksIsNotSaidToHaveLeft) {
   }
 }
 
-// The owner of what a sweep gives back must not be at work on a server that the record lacks for a while.
+// The owner of what a sweep gives back must not be at work on a server that the record lacks for a
+// while.
 TEST_F(LostRecordTest, ASweepKnowsServersThatARestoredRecordLacks) {
   AddServer();
   StoreRecord record = FindStore(*bootstrap_, {}).value();

@@ -21,22 +21,22 @@ namespace gossamer {
 
 class ServerFinder {
  public:
-  // `find` blocks until the server is known, or returns why it is not. `find_new` blocks until all servers are known that have
-  // joined, as far as they can be reached.
+  // `find` blocks until the server is known, or returns why it is not. `find_new` blocks until all
+  // servers are known that have joined, as far as they can be reached.
   ServerFinder(std::function<Status(ServerId)> find, std::function<void()> find_new)
       : find_(std::move(find)), find_new_(std::move(find_new)) {}
   ~ServerFinder() { Stop(); }
 
-  // From now on `find` runs in a thread, which the first search starts. Before, it runs in `Find`: the simulator has
-  // no threads. Requires: no search yet.
+  // From now on `find` runs in a thread, which the first search starts. Before, it runs in `Find`:
+  // the simulator has no threads. Requires: no search yet.
   void UseThread() {
     assert(!thread_.joinable());
     uses_thread_ = true;
   }
 
   SearchState Find(ServerSearch& search);
-  // Call when memory is short: somebody may have started another server. Has the thread look, if the last look was some time
-  // ago, and returns at once. Does nothing without a thread.
+  // Call when memory is short: somebody may have started another server. Has the thread look, if
+  // the last look was some time ago, and returns at once. Does nothing without a thread.
   void LookForNew();
   // Requires (unchecked): no search goes on.
   void Stop();

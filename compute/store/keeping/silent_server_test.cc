@@ -1,5 +1,5 @@
-// A memory server is silent: its process is stopped, and its queue pairs are not lost yet. What needs only other servers
-// goes on.
+// A memory server is silent: its process is stopped, and its queue pairs are not lost yet. What
+// needs only other servers goes on.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// OpenStore: sweeps, and what compute servers tell memory servers about them (control::SweepRequest).
+// OpenStore: sweeps, and what compute servers tell memory servers about them
+// (control::SweepRequest).
 #include <utility>
 
 #include "compute/rules/rules.h"
@@ -72,7 +73,8 @@ Result<std::optional<SweepReport>> OpenStore::SweepIfNeeded(
       result = std::move(report.error());
     }
   }
-  // If this does not arrive, the connection is broken: the lease ends, or the next sweep of this process says it again.
+  // If this does not arrive, the connection is broken: the lease ends, or the next sweep of this
+  // process says it again.
   static_cast<void>(Tell(scheduler, kRegistry, control::SweepStep::kEnd));
   return result;
 }

@@ -13,7 +13,8 @@
 namespace gossamer {
 namespace {
 
-// A compute server that has not acknowledged an epoch by then has operations that nobody polls, or does not run.
+// A compute server that has not acknowledged an epoch by then has operations that nobody polls, or
+// does not run.
 constexpr std::chrono::seconds kLongestEpoch{60};
 constexpr std::chrono::milliseconds kAskInterval{10};
 constexpr int kMostSweeps = 8;
@@ -119,7 +120,8 @@ Task<Status> Sweeper::LearnServers() {
       "the store's record is lost again and again: sweep again once that has settled");
 }
 
-// The owner of orphaned memory may be registered with any server of the store, also with one that no node is on.
+// The owner of orphaned memory may be registered with any server of the store, also with one that
+// no node is on.
 Task<Status> Sweeper::ConnectAll() {
   BOOST_OUTCOME_CO_TRYV(co_await LearnServers());
   report_ = {};

@@ -1,7 +1,7 @@
 // Upkeep: does what operations leave to be done for the tree: merges.
 //
-// A thread with its own session does it, so that no operation waits for it, and no lock stays held while a session's thread is
-// elsewhere. The thread starts at the first note.
+// A thread with its own session does it, so that no operation waits for it, and no lock stays held
+// while a session's thread is elsewhere. The thread starts at the first note.
 //
 // Thread-safety: any thread may call `Wake`; one thread calls `Stop`.
 #pragma once
@@ -30,10 +30,11 @@ class Upkeep {
   Upkeep(const Upkeep&) = delete;
   Upkeep& operator=(const Upkeep&) = delete;
 
-  // Call when something was noted. Does nothing if the machine gives no thread: then nodes stay as they are.
+  // Call when something was noted. Does nothing if the machine gives no thread: then nodes stay as
+  // they are.
   void Wake();
-  // Ends the thread once it has done what is noted, or for 100 ms as much as it can: what it leaves would stay unmerged until
-  // the next delete there.
+  // Ends the thread once it has done what is noted, or for 100 ms as much as it can: what it leaves
+  // would stay unmerged until the next delete there.
   void Stop();
 
   // Merges over `tree` until nothing is noted, or `stopping` is set.

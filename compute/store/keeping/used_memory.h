@@ -29,7 +29,8 @@ class UsedMemory {
   // The same as disjoint ranges [first, end), in order.
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
   Ranges RangesOf(ServerId server) const;
-  // Adds to `use` the bytes of the extents: those in use as live, the others as what their extent is.
+  // Adds to `use` the bytes of the extents: those in use as live, the others as what their extent
+  // is.
   void Count(ServerId server, std::span<const control::Extent> extents, MemoryUse& use) const;
   void Clear() { pieces_.clear(); }
 

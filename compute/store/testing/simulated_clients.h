@@ -1,5 +1,6 @@
-// SimulatedClients: a fixture with a store in a simulated network, and compute servers in it that run only while a test polls
-// them. One of them, the worker, keeps its leases; the others lose theirs while only the worker runs.
+// SimulatedClients: a fixture with a store in a simulated network, and compute servers in it that
+// run only while a test polls them. One of them, the worker, keeps its leases; the others lose
+// theirs while only the worker runs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,8 +56,8 @@ class SimulatedClients : public ::testing::Test {
   void Sweep();
   // Only the worker runs for so long that all other leases end; then it sweeps.
   void OutliveAndSweep();
-  // The worker puts keys from `first` on until memory is short: what was swept is used again. Returns the first key that it
-  // has not put.
+  // The worker puts keys from `first` on until memory is short: what was swept is used again.
+  // Returns the first key that it has not put.
   uint64_t FillMemory(uint64_t first, std::string_view value = "EEEEEEEE");
   static void RunOn(OpenSession& session, const std::function<bool()>& is_done);
   void ExpectCleanCheck();

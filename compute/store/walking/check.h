@@ -51,7 +51,8 @@ class TreeChecker {
                             std::vector<Downlink>& downlinks);
   Task<Status> WalkLeaves(const std::vector<Downlink>& expected);
   Task<Status> CheckLeaf(RemotePtr pointer, const LeafView& leaf, KeyView low);
-  // Checks that unit `number` of the leaf is that of a key with this hash. `key`: at least its first bytes.
+  // Checks that unit `number` of the leaf is that of a key with this hash. `key`: at least its
+  // first bytes.
   void CheckPlace(RemotePtr pointer, const LeafView& leaf, uint32_t number, uint64_t key_hash,
                   KeyView key);
   // Advances `next` past the node in `expected`. Counts a missing downlink if it is not there.
@@ -61,7 +62,8 @@ class TreeChecker {
   Task<Status> CheckLocks();
   // Asks `server` once about each lease in its lock words.
   Task<Result<LeaseState>> StateOf(ServerId server, Lease lease);
-  // Releases a lock whose holder is dead (rule L6), and counts it unless another client was quicker.
+  // Releases a lock whose holder is dead (rule L6), and counts it unless another client was
+  // quicker.
   Task<Status> ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word);
   Task<Status> CheckExtents();
   Task<Status> CheckExtents(ServerId server);

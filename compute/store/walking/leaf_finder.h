@@ -1,12 +1,15 @@
-// LeafFinder: the leaves that the memory of a store's servers holds, found without the tree: for a store whose root is lost.
+// LeafFinder: the leaves that the memory of a store's servers holds, found without the tree: for a
+// store whose root is lost.
 //
-// It reads all memory that was handed out for nodes, and accepts what has the checksums of a node under one of the generations that a
-// pointer may have (rule R1). A leaf can be read if it is known where it starts: its trailer has a short low fence; a long one is known
-// from a parent or a left neighbour that was found as well.
+// It reads all memory that was handed out for nodes, and accepts what has the checksums of a node
+// under one of the generations that a pointer may have (rule R1). A leaf can be read if it is known
+// where it starts: its trailer has a short low fence; a long one is known from a parent or a left
+// neighbour that was found as well.
 //
-// Memory also holds leaves of the past: those merged away, and those that a client had written but not linked when it died. What
-// leaves that cover a key say counts in this order: one that is not frozen; one that another node leads to; the one of the highest
-// version. Where all newer ones are lost, an old one is taken for the present.
+// Memory also holds leaves of the past: those merged away, and those that a client had written but
+// not linked when it died. What leaves that cover a key say counts in this order: one that is not
+// frozen; one that another node leads to; the one of the highest version. Where all newer ones are
+// lost, an old one is taken for the present.
 //
 // Thread-safety: none. Requires (unchecked): no client changes the store meanwhile.
 // Cost: 1 RT for each 256 KiB of nodes, and 1 RT for each leaf.
@@ -41,11 +44,13 @@ class LeafFinder {
   LeafFinder(const StoreParameters& parameters, Scheduler& scheduler)
       : node_bytes_(parameters.node_bytes), geometry_(parameters), scheduler_(scheduler) {}
 
-  // Reads the nodes of `server`, which the scheduler's endpoint is attached to. Errors: NodeUnreachable.
+  // Reads the nodes of `server`, which the scheduler's endpoint is attached to. Errors:
+  // NodeUnreachable.
   Status Look(ServerId server);
   // All that was found, in order of keys; no key is in two pieces.
   std::vector<Piece> Sort();
-  // Leaves that are in no piece, as others have their keys; and those of which nothing tells where they start.
+  // Leaves that are in no piece, as others have their keys; and those of which nothing tells where
+  // they start.
   uint64_t old_leaves() const { return old_leaves_; }
   uint64_t unknown_leaves() const { return unknown_leaves_; }
 

@@ -1,4 +1,5 @@
-// OpenStore: repairs what was lost with memory servers that the store's record does not name any more.
+// OpenStore: repairs what was lost with memory servers that the store's record does not name any
+// more.
 #include <chrono>
 #include <mutex>
 #include <set>

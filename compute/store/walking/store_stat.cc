@@ -174,7 +174,8 @@ Result<StoreUse> OpenStore::MeasureMemory(const std::function<void(uint64_t)>& p
   }
 }
 
-// Merges may go on after the last write has returned, in any compute server: what they change under way may look wrong.
+// Merges may go on after the last write has returned, in any compute server: what they change under
+// way may look wrong.
 Result<CheckReport> OpenStore::Check(const std::function<void(uint64_t)>& progress) {
   for (int again = kMostChecksAgain;; --again) {
     Result<CheckReport> report = CheckOnce(progress);

@@ -138,8 +138,8 @@ Task<Result<bool>> TreeWalk::MeetLeaf(Place& place) {
   co_return PassNode(place, true, leaf->high(), leaf->trailer().sibling());
 }
 
-// A frozen node that its left neighbour does not name any more has moved into that one, and what follows it may have as well:
-// the node for the key is found anew.
+// A frozen node that its left neighbour does not name any more has moved into that one, and what
+// follows it may have as well: the node for the key is found anew.
 bool TreeWalk::PassNode(Place& place, bool is_it, const HighFence& high, RemotePtr sibling) {
   if (!is_it) {
     place.node = {};

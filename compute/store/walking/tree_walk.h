@@ -1,7 +1,7 @@
 // TreeWalk: meets all nodes and value blocks of a tree while others work on it.
 //
-// It goes along each level from the left, from the root's down. What is part of the tree during the whole walk, it meets. It
-// may also meet what was part of it for a while, and some of that twice.
+// It goes along each level from the left, from the root's down. What is part of the tree during the
+// whole walk, it meets. It may also meet what was part of it for a while, and some of that twice.
 //
 // Thread-safety: none.
 // Cost: 1 RT for each node, one after the other; with kOnlyMet for kMostSampled of the leaves.
@@ -33,7 +33,8 @@ class TreeWalk {
   using Meet =
       std::function<void(ServerId, uint64_t offset, uint64_t bytes, control::ExtentKind kind)>;
 
-  // `progress` is called now and then with the number of nodes read. If it returns false, the walk ends early.
+  // `progress` is called now and then with the number of nodes read. If it returns false, the walk
+  // ends early.
   TreeWalk(StoreState& shared, Tree& tree, Meet meet, std::function<bool(uint64_t nodes)> progress)
       : shared_(shared), tree_(tree), meet_(std::move(meet)), progress_(std::move(progress)) {}
 
@@ -54,7 +55,8 @@ class TreeWalk {
   };
 
   Task<Status> WalkLevel(uint32_t level, Leaves leaves);
-  // Meets the node at the place, unless it is the wrong one, and moves on. Returns whether the level has ended.
+  // Meets the node at the place, unless it is the wrong one, and moves on. Returns whether the
+  // level has ended.
   Task<Result<bool>> MeetNode(uint32_t level, Leaves leaves, Place& place);
   Task<Result<bool>> MeetInternal(uint32_t level, Leaves leaves, Place& place);
   Task<Result<bool>> MeetLeaf(Place& place);

@@ -20,7 +20,8 @@ void CacheFiller::NoteMiss() {
   context_.links.scheduler().Spawn(FillSome());
 }
 
-// Its session may not be polled for any time: it counts as an operation only while it inserts nodes.
+// Its session may not be polled for any time: it counts as an operation only while it inserts
+// nodes.
 Task<void> CacheFiller::FillSome() {
   const uint32_t period = context_.running.period();
   Op op = context_.links.Begin();

@@ -97,7 +97,8 @@ double CacheUpkeepTest::HitRate(uint64_t cache_bytes, Draw&& draw) {
     EXPECT_TRUE(session.Get(KeyOf(draw())));
     const Counters now = session.counters();
     EXPECT_LE(now.cache.bytes, cache_bytes);
-    // However small the cache: root word, each internal node once, group and overflow group. And the session's registration.
+    // However small the cache: root word, each internal node once, group and overflow group. And
+    // the session's registration.
     EXPECT_LE(now.of(OperationClass::kRead).round_trips,
               last.of(OperationClass::kRead).round_trips + 1 + (levels - 1) + 2 + (i == 0 ? 1 : 0));
     if (HasFailure()) break;

@@ -5,8 +5,8 @@
 // others.
 //
 // Thread-safety: none; one for each session.
-// Cost: 1 RT, shared by the group. For a key that is not plain that of Getter; and 1 RT, shared, more
-// if READs have shown that.
+// Cost: 1 RT, shared by the group. For a key that is not plain that of Getter; and 1 RT, shared,
+// more if READs have shown that.
 #pragma once
 
 #include <string>

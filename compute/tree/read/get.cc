@@ -183,7 +183,8 @@ Task<Status> Getter::LeaveStaleLeaf(Op& op, KeyView key, const BufferLease& buff
   co_return Ok();
 }
 
-// Needs group and trailer of one version (rule R3). Cost: 1 RT; the caller reads the group of the sibling by another.
+// Needs group and trailer of one version (rule R3). Cost: 1 RT; the caller reads the group of the
+// sibling by another.
 Task<Status> Getter::HopRight(Op& op, KeyView key, const BufferLease& buffers, Route& route) {
   const LeafGeometry& geometry = context_.geometry();
   NodeCache::Step& path = route.path;

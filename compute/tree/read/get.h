@@ -26,8 +26,8 @@ class Getter {
   // Returns the value of `key`.
   // Errors: NotFound; InvalidArgument; NodeUnreachable, with the loss noted in `op`; Corruption.
   // Cost: 1 RT for the home group, and the overflow group if the hint says so. 1 RT more for a key
-  // in the overflow group without a hint, 1 RT more for a value block. A stale path: 2 RT more if the key is
-  // one hop away, 5 RT and one for each level in all if it is further (rule W7).
+  // in the overflow group without a hint, 1 RT more for a value block. A stale path: 2 RT more if
+  // the key is one hop away, 5 RT and one for each level in all if it is further (rule W7).
   Task<Result<std::string>> Get(Op& op, KeyView key) { return Finish(op, key, nullptr); }
   // The same as an operation of its own, with lost queue pairs replaced. Counted.
   Task<Result<std::string>> GetUntilDone(KeyView key);
@@ -46,8 +46,8 @@ class Getter {
     bool is_afresh = false;  // found once without the cache
     // If the cache did not take the leaf's parent, it keeps no hint for this leaf.
     bool may_have_hint = true;
-    // Where the leaf starts from whose sibling pointer this get came to that of `path`. Only such a leaf may be read if it is
-    // frozen.
+    // Where the leaf starts from whose sibling pointer this get came to that of `path`. Only such a
+    // leaf may be read if it is frozen.
     std::optional<Key> left;
   };
 

@@ -5,8 +5,8 @@
 namespace gossamer {
 namespace {
 
-// Values that a call gets by themselves before it knows how long the first of them is: those of the last calls may mislead it, and
-// all that are on their way have buffers.
+// Values that a call gets by themselves before it knows how long the first of them is: those of the
+// last calls may mislead it, and all that are on their way have buffers.
 constexpr size_t kFirstSingles = 8;
 
 }  // namespace

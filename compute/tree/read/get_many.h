@@ -37,7 +37,8 @@ class ManyGetter {
   // Most chunks in flight, and most keys that are got by themselves.
   static constexpr size_t kWindow = 2;
   static constexpr size_t kSingleWindow = 64;
-  // Bytes of values that are got by themselves at a time, so that Values keeps about to its bound. How long they are is not known
+  // Bytes of values that are got by themselves at a time, so that Values keeps about to its bound.
+  // How long they are is not known
   // beforehand: those of the last calls tell. The first call of a session gets kSingleWindow.
   static constexpr size_t kBytesInFlight = size_t{4} << 20;
 

@@ -78,7 +78,8 @@ void LeafRuns::StartToRead(LeafRun& run, const Op& op) {
   context_.links.scheduler().Spawn(ReadAhead(run, op));
 }
 
-// Its session may not be polled for any time: it counts as no operation. The scan drops what it reads in an earlier period.
+// Its session may not be polled for any time: it counts as no operation. The scan drops what it
+// reads in an earlier period.
 Task<void> LeafRuns::ReadAhead(LeafRun& run, Op op) {
   run.status = co_await Read(op, run);
   context_.counters.of(OperationClass::kScan) += op.wire;

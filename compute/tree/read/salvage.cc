@@ -11,8 +11,8 @@ namespace {
 // A leaf whose long keys change is read so often.
 constexpr uint32_t kMaxAttempts = 4;
 
-// Of `ranges`, in which a leaf has keys that could not be read: what is between the keys `known` of the leaf. Both ascend.
-// The result ascends and is disjoint.
+// Of `ranges`, in which a leaf has keys that could not be read: what is between the keys `known` of
+// the leaf. Both ascend. The result ascends and is disjoint.
 std::vector<MissingKeys> Between(const std::vector<MissingKeys>& ranges,
                                  const std::vector<KeyView>& known) {
   std::vector<MissingKeys> between;

@@ -50,8 +50,9 @@ class Salvager {
   Task<Status> SalvageRange(Op& op, Scan& scan, Salvage& salvage);
   // Cost: 1 RT for the root word and 1 RT for each level.
   Task<Result<ReachedLeaf>> ReachLeaf(Op& op, KeyView from, Salvage& salvage);
-  // Fills the long keys and values of blocks of the leaf that `scan` had not seen at `start`. A key whose block is unreachable or
-  // damaged is added to `salvage`; of a long key, all keys of the leaf that begin as it does, except for those that are known.
+  // Fills the long keys and values of blocks of the leaf that `scan` had not seen at `start`. A key
+  // whose block is unreachable or damaged is added to `salvage`; of a long key, all keys of the
+  // leaf that begin as it does, except for those that are known.
   // Returns false if that may be because the leaf has changed since.
   Task<Result<bool>> SalvageBlocks(Op& op, const ScanPosition& start, Scan& scan, Salvage& salvage);
   // Does not ask a lost server again: each time might take a connection timeout.

@@ -45,7 +45,8 @@ struct Scan {
   // Ends at a bookmark once `left` is 0: at this one.
   bool to_bookmark = false;
   std::optional<ScanBookmark> bookmark;
-  // Where a path last led to wrong leaves, and how often in a row. What is fetched in between may be right, and yet lead there.
+  // Where a path last led to wrong leaves, and how often in a row. What is fetched in between may
+  // be right, and yet lead there.
   ScanPosition failed_at;
   uint32_t failures = 0;
 
@@ -106,8 +107,8 @@ class Scanner {
   static std::span<const ScanEntry> Take(Scan& scan);
   // Waits for what the scan needs next.
   // Errors: NodeUnreachable, Corruption, NoResources. The scan ends.
-  // Cost: 1 RT for up to 32 leaves, or 32 value blocks or 2 MiB of them. With a warm cache, and READ
-  // ahead, often none.
+  // Cost: 1 RT for up to 32 leaves, or 32 value blocks or 2 MiB of them. With a warm cache, and
+  // READ ahead, often none.
   Task<Status> Fetch(Scan& scan);
 
   // Sorts for others.
@@ -134,7 +135,8 @@ class Scanner {
   // Cost: 1 RT for all leaves that the cache knows, 1 RT for each other leaf.
   Task<Status> BeginRun(Op& op, Scan& scan);
   void DropRuns(Scan& scan);
-  // Drops runs of an earlier period, or before a new lease: a scan may rest for any time, and its pointers are not waited for.
+  // Drops runs of an earlier period, or before a new lease: a scan may rest for any time, and its
+  // pointers are not waited for.
   void DropOldRuns(Scan& scan);
   // READs the next run if half of this one is taken and the scan will want it.
   void ReadAhead(Scan& scan);
@@ -152,8 +154,10 @@ class Scanner {
   // Moves past the leaf `at` of the run.
   static void PassLeft(Scan& scan);
 
-  // Takes the leaf of `ref` from `image` or, if that is torn or empty, reads it (again). `came_over_left`: see rule R8.
-  // Errors: Corruption if the leaf's low fence is not the parent's separator, or the path to it is of the past.
+  // Takes the leaf of `ref` from `image` or, if that is torn or empty, reads it (again).
+  // `came_over_left`: see rule R8.
+  // Errors: Corruption if the leaf's low fence is not the parent's separator, or the path to it is
+  // of the past.
   Task<Result<TakenLeaf>> ReadLeaf(Op& op, const NodeCache::LeafRef& ref,
                                    std::span<const std::byte> image, bool came_over_left);
   // The sibling behind a leaf that ended early. A repair makes the downlink (rule W6).

@@ -24,9 +24,10 @@ class BlockFiller {
   // MiB of them, and at least one.
   static size_t CountTogether(const ScanPage& page, const ScanRange& range,
                               std::span<const size_t> numbers);
-  // Reads the values, and long keys, that `page` does not have yet of these entries. If a block was replaced since, gets the
-  // value by its key; if the key was deleted, or a long key is not in `range` or was passed, adds the number of the entry to
-  // `gone`, in order. Returns the block of a long key that is not there (any more): the leaf must be read again.
+  // Reads the values, and long keys, that `page` does not have yet of these entries. If a block was
+  // replaced since, gets the value by its key; if the key was deleted, or a long key is not in
+  // `range` or was passed, adds the number of the entry to `gone`, in order. Returns the block of a
+  // long key that is not there (any more): the leaf must be read again.
   // Errors: those of Getter::Get; it may be called again for the rest.
   // Cost: 1 RT.
   Task<Result<std::optional<BlockRef>>> Fill(Op& op, ScanPage& page, const ScanRange& range,

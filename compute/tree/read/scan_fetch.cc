@@ -15,8 +15,8 @@ namespace {
 
 // A position from which paths lead to wrong leaves this many times in a row is that of damage.
 constexpr uint32_t kMostFailures = 8;
-// A block is damaged if it is not what a leaf says, and the leaf, read again behind that, says the same. Once would show it; a
-// frozen leaf may be read in between, whose entries are another's.
+// A block is damaged if it is not what a leaf says, and the leaf, read again behind that, says the
+// same. Once would show it; a frozen leaf may be read in between, whose entries are another's.
 constexpr uint32_t kMaxReadsOfALeaf = 8;
 
 }  // namespace
@@ -260,7 +260,8 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
   CollectBlocks(scan, end);
   const size_t together = BlockFiller::CountTogether(page, scan.range, scan.blocks);
   if (together < scan.blocks.size()) end = scan.blocks[together];
-  // Keys that begin as a long key does have no order yet: all long keys among them must be known first.
+  // Keys that begin as a long key does have no order yet: all long keys among them must be known
+  // first.
   for (size_t number = page.ready; number < end; ++number) {
     const bool is_long = page.entries[number].kind == ScanEntry::Kind::kLong;
     if (is_long) end = std::max(end, page.EndOfTie(number));
@@ -272,7 +273,8 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
     const Result<std::optional<BlockRef>> missed =
         co_await filler_.Fill(op, page, scan.range, rest.first(count), scan.gone);
     if (!missed) {
-      // Of the long keys, some are known now and others are not: nothing tells any more which entries have no order yet.
+      // Of the long keys, some are known now and others are not: nothing tells any more which
+      // entries have no order yet.
       if (!page.positions.empty()) ReadAgain(scan);
       co_return missed.error();
     }

@@ -1,7 +1,8 @@
 // ScanPage: the entries that a scan has read and not passed yet, in the order of the scan.
 //
 // Keys and values are views into the images of leaves and blocks as they were read. A LeafRun holds
-// the images of its leaves; the page holds all others, and the entries that a leaf has without a prefix.
+// the images of its leaves; the page holds all others, and the entries that a leaf has without a
+// prefix.
 //
 // Thread-safety: none.
 #pragma once
@@ -54,14 +55,15 @@ inline bool IsBeforeEnd(KeyView key, const ScanRange& range, const ScanPosition&
 }
 
 struct ScanPage {
-  // A long key, of which the first bytes are known, comes before all keys in the order of the scan that begin with them. It
-  // gets its place once it is known whole.
+  // A long key, of which the first bytes are known, comes before all keys in the order of the scan
+  // that begin with them. It gets its place once it is known whole.
   std::vector<ScanEntry> entries;
   // The values of the first so many entries are there.
   size_t ready = 0;
   // What the scan has not passed: behind the entries that were taken.
   ScanPosition start;
-  // The same when the leaf of an entry of a long key was added: `length` of the entry is its number.
+  // The same when the leaf of an entry of a long key was added: `length` of the entry is its
+  // number.
   std::vector<ScanPosition> positions;
   // What the entries point into, beside the images of a LeafRun.
   std::vector<BufferLease> leaves;
@@ -72,8 +74,8 @@ struct ScanPage {
 
   void Clear();
   // Adds a leaf's entries, as far as they are inside the range and the scan has not passed them.
-  // `reaches_below`, `reaches_above`: whether the leaf may have others, before or behind these in the
-  // order of keys. Returns how many entries the leaf has.
+  // `reaches_below`, `reaches_above`: whether the leaf may have others, before or behind these in
+  // the order of keys. Returns how many entries the leaf has.
   size_t Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange& range,
              const ScanPosition& position, bool reaches_below, bool reaches_above);
   // The scan has taken the entries up to `key`.
@@ -81,7 +83,8 @@ struct ScanPage {
   void FindReady();
   // The end of the entries whose order depends on that of number `first`, a long key.
   size_t EndOfTie(size_t first) const;
-  // Puts the entries [first, end), of which all keys are known, in the order of the scan, each key once (rule R6).
+  // Puts the entries [first, end), of which all keys are known, in the order of the scan, each key
+  // once (rule R6).
   void Sort(size_t first, size_t end, bool reverse);
   // `value` is that of `entry`, and stays as long as the page.
   void SetValue(ScanEntry& entry, std::string_view value) {

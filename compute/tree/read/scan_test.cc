@@ -182,7 +182,8 @@ TEST_F(ScanTest, CursorsOfOneSessionDoNotDisturbEachOther) {
   }
 }
 
-// The writes split leaves, some of which the scan has read ahead. A key that is there all the time is seen once.
+// The writes split leaves, some of which the scan has read ahead. A key that is there all the time
+// is seen once.
 TEST_F(ScanTest, SeesEachKeyOnceWhileItsSessionWrites) {
   for (const bool reverse : {false, true}) {
     SCOPED_TRACE(reverse);

@@ -1,4 +1,5 @@
-// ParentLinker where a merge of internal nodes was not finished: has the left one take over the children of the right one.
+// ParentLinker where a merge of internal nodes was not finished: has the left one take over the
+// children of the right one.
 #include <cassert>
 #include <utility>
 

@@ -71,8 +71,8 @@ Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separat
   co_return Ok();
 }
 
-// 1 RT for each server that has some of them, unless no other operation could know them before the lock was taken.
-// Behind the lock's CAS, as in CheckChild (rule W4).
+// 1 RT for each server that has some of them, unless no other operation could know them before the
+// lock was taken. Behind the lock's CAS, as in CheckChild (rule W4).
 Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked,
                                        Downlinks& children, LockedParent& parent) {
   if (parent.is_before_child) co_return Ok();

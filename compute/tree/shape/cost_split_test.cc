@@ -155,8 +155,8 @@ TEST_P(SplitCostTest, SplitOverTwoServersTakesOneMoreForEachHop) {
   ASSERT_NO_FATAL_FAILURE(LoadRandom(5'000));
   std::array<size_t, 5> splits{};
   ASSERT_NO_FATAL_FAILURE(InsertAndExpectSplits(*session_, Scaled(20'000), splits));
-  // A compute server that splits only leaves of one server puts siblings on the other after a while,
-  // to balance its memory. Parents are on server 0.
+  // A compute server that splits only leaves of one server puts siblings on the other after a
+  // while, to balance its memory. Parents are on server 0.
   for (const auto& [server, kind] : {std::pair{ServerId{1}, 1}, {ServerId{0}, 3}}) {
     session_.reset();
     store_ = OpenAnother();

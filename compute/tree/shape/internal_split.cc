@@ -28,8 +28,8 @@ size_t CountNear(const InternalNode& node, size_t left_bytes, bool at_end, uint3
   return count;
 }
 
-// The number of children, nearest to `middle`, behind which `node` is cut so that they fit with the new fence. Prefers a short
-// fence. nullopt if there is none.
+// The number of children, nearest to `middle`, behind which `node` is cut so that they fit with the
+// new fence. Prefers a short fence. nullopt if there is none.
 std::optional<size_t> FindCut(const InternalNode& node, size_t middle, uint32_t node_bytes) {
   const Children& children = node.children;
   if (children.size() < 2) return std::nullopt;

@@ -127,8 +127,8 @@ class LeafSplitter {
                                   BufferLease image);
   // Whether a leaf with `bounds` does not take the key of `entry` whole.
   bool IsTooLong(const Bounds& bounds, const Entry& entry) const;
-  // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry, and to kTooLong if that has to be
-  // a long key.
+  // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry, and to
+  // kTooLong if that has to be a long key.
   // Returns: nullopt if the leaf cannot be split.
   std::optional<LeafHalves> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                          std::span<std::byte> left, std::span<std::byte> right,

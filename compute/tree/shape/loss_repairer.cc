@@ -220,7 +220,8 @@ Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, 
     }
     BOOST_OUTCOME_CO_TRYV(co_await ReplaceChildrenOf(op, place, node, behind, below));
   }
-  // Internal nodes one after the other: the one that replaces the first may lead to what the second has.
+  // Internal nodes one after the other: the one that replaces the first may lead to what the second
+  // has.
   const bool is_done = options_.dry_run || level == 1 || lost <= 1;
   next = is_done ? node.high : HighFence::At(from);
   co_return Ok();
@@ -326,8 +327,8 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
         co_return CorruptNode(pointer, "an internal node that does not fit");
       }
     }
-    // Nobody says that it is linked, so it counts as left behind, and a sweep is asked for. That one
-    // also finds what only the lost node named.
+    // Nobody says that it is linked, so it counts as left behind, and a sweep is asked for. That
+    // one also finds what only the lost node named.
     allocated.value().Posted();
     added.stamps.push_back(allocated.value().stamp());
     new_nodes_.insert(pointer.word());

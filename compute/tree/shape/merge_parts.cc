@@ -78,8 +78,8 @@ Task<void> MergeParts::ReleaseAll() {
   }
 }
 
-// Each WRITE is acknowledged before the next one is posted. The parent's lock is held until the right node is frozen: until
-// then another operation could link it again (rule W4).
+// Each WRITE is acknowledged before the next one is posted. The parent's lock is held until the
+// right node is frozen: until then another operation could link it again (rule W4).
 Task<Status> MergeParts::Commit(const Neighbours& nodes, const NodeUnion& both,
                                 const InternalNode& parent, LocalAddress merged) {
   const auto write = [this](const Part& part) {

@@ -1,7 +1,7 @@
 // MergeParts: the three nodes of a merge, under their locks.
 //
-// The locks are only tried (rule W5). Two nodes may have one lock, which then guards both and is released with the last of
-// them.
+// The locks are only tried (rule W5). Two nodes may have one lock, which then guards both and is
+// released with the last of them.
 //
 // Thread-safety: none; it belongs to its operation.
 #pragma once
@@ -29,15 +29,15 @@ class MergeParts {
         op_(op),
         parts_{Part(context.locks, op), Part(context.locks, op), Part(context.locks, op)} {}
 
-  // Tries the locks of the nodes, and READs these behind them. Returns whether all are held: then the images are those of the
-  // nodes. If not, or after an error, some may be held.
+  // Tries the locks of the nodes, and READs these behind them. Returns whether all are held: then
+  // the images are those of the nodes. If not, or after an error, some may be held.
   // Cost: 1 RT.
   Task<Result<bool>> TryLocks(RemotePtr parent, const Neighbours& between);
   std::span<std::byte> image(Role role) {
     return {parts_[role].buffers.data() + LockedBuffers::kImage, node_bytes()};
   }
-  // The WRITEs, in their order: the parent and the frozen right node from their images, then the left one from `merged`. Each
-  // is acknowledged before the next one is posted. Ends the locks.
+  // The WRITEs, in their order: the parent and the frozen right node from their images, then the
+  // left one from `merged`. Each is acknowledged before the next one is posted. Ends the locks.
   // Errors: as of RemoteLock::Commit. Some of the locks may be held then.
   // Cost: 3 RT.
   Task<Status> Commit(const Neighbours& nodes, const NodeUnion& both, const InternalNode& parent,

@@ -112,7 +112,8 @@ TEST_F(MergeTest, WhatWasDeletedIsGivenBack) {
   }
 }
 
-// The locks of a node, its neighbour and its parent may be the same, or have turns that are the same.
+// The locks of a node, its neighbour and its parent may be the same, or have turns that are the
+// same.
 TEST_F(MergeTest, NodesMayShareALock) {
   for (const uint64_t lock_table_bytes : {8, 16, 64, 1024}) {
     model_.clear();
@@ -377,8 +378,9 @@ TEST_F(MergeTest, AMergeGoesOnAfterALoss) {
   }
 }
 
-// The merging client loses the parent's lock with its lease there, but not its lease with the right node's server. Until it has
-// frozen the right node, or is fenced there too, nobody links that again (rule W4).
+// The merging client loses the parent's lock with its lease there, but not its lease with the right
+// node's server. Until it has frozen the right node, or is fenced there too, nobody links that
+// again (rule W4).
 TEST_F(MergeTest, ANodeThatIsBeingMergedIsNotLinkedAgain) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}, 2));
   ASSERT_NO_FATAL_FAILURE(Load(kKeys));
@@ -450,7 +452,8 @@ TEST_F(MergeTest, ANodeThatIsBeingMergedIsNotLinkedAgain) {
 // All levels of the cached path were merged away.
 TEST_F(MergeTest, AStalePathOfAnyDepthIsFoundAnew) {
   constexpr uint64_t kMany = 8000;
-  // A few in a row begin alike, and others differ at once: separators are long and share little, so nodes have few children.
+  // A few in a row begin alike, and others differ at once: separators are long and share little, so
+  // nodes have few children.
   const auto long_key = [](uint64_t number) {
     const uint64_t some = KeyHash(NumberKey(number / 8));
     return fmt::format("{:016x}", some) + std::string(8, 'k') + NumberKey(number);

@@ -10,14 +10,16 @@
 namespace gossamer {
 namespace {
 
-// Nodes are merged if both together fill at most so much of a node. A split leaves halves: each must lose a third of what
-// it has before they are merged again, and what is merged must grow by half before it is split again. An empty leaf is merged
-// with a full one as well: that one may be split soon, but into halves, of which neither is empty.
+// Nodes are merged if both together fill at most so much of a node. A split leaves halves: each
+// must lose a third of what it has before they are merged again, and what is merged must grow by
+// half before it is split again. An empty leaf is merged with a full one as well: that one may be
+// split soon, but into halves, of which neither is empty.
 constexpr size_t kMostPercent = 66;
 // A parent that is filled less than this after it lost a child may be worth a merge itself.
 constexpr size_t kSparsePercent = 33;
 
-// A merge finds a lock taken or a node changed so often, at most: for some 50 ms. The next delete there notes the node again.
+// A merge finds a lock taken or a node changed so often, at most: for some 50 ms. The next delete
+// there notes the node again.
 constexpr uint32_t kMaxTries = 64;
 // Requests that a session takes at a time if there are many.
 constexpr int kMostHelped = 4;

@@ -1,10 +1,11 @@
-// Merger: merges nodes that have few entries with a neighbour, and gives the memory of the right one of both free. Has a root
-// with one child give way to it.
+// Merger: merges nodes that have few entries with a neighbour, and gives the memory of the right
+// one of both free. Has a root with one child give way to it.
 //
-// The parent loses its downlink to the right node; the right node is frozen; the left node takes its entries over. Each
-// step is one WRITE under the node's lock. All three locks are only tried (rule W5), and are held before the first WRITE:
-// only a death or a loss leaves a merge unfinished. Then a frozen node stays behind its left neighbour, and readers go on
-// there. A write to a frozen leaf finishes the merge first, or undoes it.
+// The parent loses its downlink to the right node; the right node is frozen; the left node takes
+// its entries over. Each step is one WRITE under the node's lock. All three locks are only tried
+// (rule W5), and are held before the first WRITE: only a death or a loss leaves a merge unfinished.
+// Then a frozen node stays behind its left neighbour, and readers go on there. A write to a frozen
+// leaf finishes the merge first, or undoes it.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -30,7 +31,8 @@ class Merger {
   Merger(TreeContext& context, LeafLocker& leaves, ParentLinker& parents)
       : context_(context), leaves_(leaves), parents_(parents) {}
 
-  // Does what `request` asks for, if it is possible now. Counted as an operation of class kMerge if nodes were merged.
+  // Does what `request` asks for, if it is possible now. Counted as an operation of class kMerge if
+  // nodes were merged.
   // Cost: 2 RT to look; 4 RT for a merge; as TreeHeight::Lower for a root.
   Task<void> Run(MergeQueue::Request request);
 
@@ -55,8 +57,8 @@ class Merger {
     Neighbours nodes;
   };
 
-  // Merges the node that `request` names, or has the root give way. Returns whether something was done. nullopt: nothing is to
-  // be done.
+  // Merges the node that `request` names, or has the root give way. Returns whether something was
+  // done. nullopt: nothing is to be done.
   Task<Result<std::optional<bool>>> Improve(Op& op, const MergeQueue::Request& request);
   // Has the root give way to its child, if it is at `level` and has no other child.
   Task<Result<std::optional<bool>>> LowerRoot(Op& op, uint32_t level, RootWord root);
@@ -71,7 +73,8 @@ class Merger {
   Task<Result<std::optional<Found>>> Look(Op& op, uint32_t level, const Key& key);
   // Returns whether the nodes were merged.
   Task<Result<bool>> Merge(Op& op, const Found& found);
-  // Drops the downlink to the right node from the parent's image. Returns the parent; nullopt if it is not that of both.
+  // Drops the downlink to the right node from the parent's image. Returns the parent; nullopt if it
+  // is not that of both.
   static std::optional<InternalNode> DropDownlink(const Found& found, std::span<std::byte> parent);
   // The rest of Absorb. Ends the lock.
   Task<Status> TakeOver(Op& op, LockedLeaf& locked);

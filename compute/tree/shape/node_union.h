@@ -31,7 +31,8 @@ class NodeUnion {
   // Whether the right one is as it was, or frozen.
   enum class Right : uint8_t { kLive, kFrozen };
   // Combines the nodes with the images `left` and `right`, which are kept until Encode.
-  // Returns false if they are not valid, not neighbours, the left one is frozen or the right one is not as `state` says.
+  // Returns false if they are not valid, not neighbours, the left one is frozen or the right one is
+  // not as `state` says.
   bool Combine(const Neighbours& nodes, std::span<const std::byte> left,
                std::span<const std::byte> right, Right state);
 
@@ -44,8 +45,9 @@ class NodeUnion {
   // Of internal nodes.
   const InternalNode& node() const { return node_; }
 
-  // Writes the left node with all that both have, of its next version, to `out`. Returns false, and writes nothing, if it does
-  // not fit, or its fences or keys would be longer than those of a node may be. `out` is none of the images.
+  // Writes the left node with all that both have, of its next version, to `out`. Returns false, and
+  // writes nothing, if it does not fit, or its fences or keys would be longer than those of a node
+  // may be. `out` is none of the images.
   bool Encode(std::span<std::byte> out, uint64_t& hint);
   // Makes the right node of its image the frozen one, of its next version.
   void Freeze(std::span<std::byte> right) const;

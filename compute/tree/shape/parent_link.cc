@@ -41,8 +41,8 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, Lo
     }
     if (!rest.empty()) {
       const Status inserted = co_await InsertInto(op, level, rest, parent, above);
-      // If the tree has become lower meanwhile, a new root is needed. The cache does not tell that: it
-      // takes no root from an operation that began before the present lease.
+      // If the tree has become lower meanwhile, a new root is needed. The cache does not tell that:
+      // it takes no root from an operation that began before the present lease.
       const bool may_be_lower = !inserted && inserted.error().code == Code::kContended &&
                                 context_.cache.root().level() < level;
       if (!inserted && !may_be_lower) co_return inserted.error();
@@ -55,7 +55,8 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, Lo
     parent = LockedParent(context_.locks, op);
     if (!rest.empty()) continue;
     if (above.empty()) co_return Ok();
-    // The split of a parent is an operation's as any other: a repair that made it waits for the locks above.
+    // The split of a parent is an operation's as any other: a repair that made it waits for the
+    // locks above.
     op.is_repair = false;
     children = std::exchange(above, {});
     rest = children;
@@ -268,7 +269,8 @@ Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, Rig
   const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
   auto parts = SplitInternal(node, at_end, context_.store.parameters.node_bytes);
   if (!parts) {
-    // The remote node stays as it is. The downlink can be made once others between its children are (rule W6).
+    // The remote node stays as it is. The downlink can be made once others between its children are
+    // (rule W6).
     BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
     co_return MakeError(Code::kExhausted, "an internal node that lacks other downlinks");
   }
@@ -325,7 +327,8 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
     }
   }
   batch.Add(Verb::Write(pointer.offset(), bytes, left_at));
-  // A child can be put in again. Children that were moved to the right may be changed there from now on.
+  // A child can be put in again. Children that were moved to the right may be changed there from
+  // now on.
   std::optional<RemoteLock::NewVersion> changed;
   if (!right.empty()) changed = {pointer, parent.node->level, parent.node->version};
   LockTable::Waiter* next = lock.NextWaiter();
@@ -335,8 +338,8 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
   co_return committed;
 }
 
-// On two servers, the CASes of leaf and parent may take effect in either order. If the parent's fails, the operation
-// waits for it with the leaf unlocked.
+// On two servers, the CASes of leaf and parent may take effect in either order. If the parent's
+// fails, the operation waits for it with the leaf unlocked.
 Task<bool> ParentLinker::TryPrepare(Op& op, const NodeCache::Step& path, const LockPlace& place,
                                     LockedParent& parent) {
   if (!path.has_parent()) co_return false;

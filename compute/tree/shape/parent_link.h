@@ -47,23 +47,26 @@ class ParentLinker {
  public:
   explicit ParentLinker(TreeContext& context) : context_(context), height_(context) {}
 
-  // Adds the downlinks to `children` at `level`, where they are missing. The lock of `parent`, which is that of the
-  // first child, may have been tried already.
+  // Adds the downlinks to `children` at `level`, where they are missing. The lock of `parent`,
+  // which is that of the first child, may have been tried already.
   // Requires: at least one child; their separators ascend.
-  // Cost: 2 RT for each node that changes, at one level after the other; 1 RT for the first one if its lock was taken
-  // already. 1 RT more for a node that gets several children, unless its lock was taken before they were known, and
-  // 1 RT more for one that is split into more than two. A new root: as TreeHeight::Raise.
+  // Cost: 2 RT for each node that changes, at one level after the other; 1 RT for the first one if
+  // its lock was taken already. 1 RT more for a node that gets several children, unless its lock
+  // was taken before they were known, and 1 RT more for one that is split into more than two. A new
+  // root: as TreeHeight::Raise.
   Task<Status> Insert(Op& op, uint32_t level, Downlinks children, LockedParent parent);
 
-  // If the right sibling of the node at `level` that covers `key` is frozen, has the node take over its children. Only tries
-  // the node's lock. Returns the frozen node, to which nothing leads any more; nullopt if there is none, or the lock is taken.
+  // If the right sibling of the node at `level` that covers `key` is frozen, has the node take over
+  // its children. Only tries the node's lock. Returns the frozen node, to which nothing leads any
+  // more; nullopt if there is none, or the lock is taken.
   // Requires: level > 0.
   // Errors: as of a write.
   // Cost: 3 RT, and those of a split if the children do not fit.
   Task<Result<std::optional<RemotePtr>>> Absorb(Op& op, uint32_t level, const Key& key);
 
-  // Prepares `parent`, so that its lock can be tried along with the commit of the child at `path`, whose lock is at
-  // `place`. Returns false if that is not possible: the parent is not known, or its turn is taken (rule W5).
+  // Prepares `parent`, so that its lock can be tried along with the commit of the child at `path`,
+  // whose lock is at `place`. Returns false if that is not possible: the parent is not known, or
+  // its turn is taken (rule W5).
   Task<bool> TryPrepare(Op& op, const NodeCache::Step& path, const LockPlace& place,
                         LockedParent& parent);
 
@@ -97,14 +100,15 @@ class ParentLinker {
                                      LockedParent& parent);
   Task<Result<Tried>> Try(Op& op, uint32_t level, RemotePtr child, LockedParent& parent);
   Status AllocateBuffers(LockedParent& parent);
-  // Adds the downlinks from `children` on that lie in the locked parent's range, and drops them from `children`. Appends
-  // to `above` what the level above has to learn. Always ends the lock.
+  // Adds the downlinks from `children` on that lie in the locked parent's range, and drops them
+  // from `children`. Appends to `above` what the level above has to learn. Always ends the lock.
   Task<Status> InsertInto(Op& op, uint32_t level, std::span<const InternalNode::Child>& children,
                           LockedParent& parent, Downlinks& above);
-  // Writes the locked parent, whose `node` has changed, and splits it if it is too large. The last new child is behind
-  // `index`. Appends to `above` as InsertInto. Ends the lock.
+  // Writes the locked parent, whose `node` has changed, and splits it if it is too large. The last
+  // new child is behind `index`. Appends to `above` as InsertInto. Ends the lock.
   Task<Status> Rewrite(Op& op, LockedParent& parent, size_t index, Downlinks& above);
-  // Drops children that do not exist from `children`. `checked` was checked with the lock. Ends the lock on errors.
+  // Drops children that do not exist from `children`. `checked` was checked with the lock. Ends the
+  // lock on errors.
   Task<Status> CheckOthers(Op& op, uint32_t level, RemotePtr checked, Downlinks& children,
                            LockedParent& parent);
   // Checks whether the child of the locked parent still exists.
@@ -117,10 +121,11 @@ class ParentLinker {
   LocalAddress ChildImage(const LockedParent& parent) const {
     return parent.buffers.address(LockedBuffers::kImage + context_.store.parameters.node_bytes);
   }
-  // Moves the children that are too many to new nodes. The last new child is behind `index`. Ends the lock on errors.
+  // Moves the children that are too many to new nodes. The last new child is behind `index`. Ends
+  // the lock on errors.
   Task<Status> Split(Op& op, LockedParent& parent, size_t index, RightNodes& right);
-  // Writes the parent and the nodes right of it (rules W1, W2). Cost: 1 RT; 2 RT with several such nodes, or one on
-  // another server.
+  // Writes the parent and the nodes right of it (rules W1, W2). Cost: 1 RT; 2 RT with several such
+  // nodes, or one on another server.
   Task<Status> Write(Op& op, LockedParent& parent, const RightNodes& right);
 
   TreeContext& context_;

@@ -1,4 +1,5 @@
-// Store::Repair: a store that has lost memory servers for good is whole again, without what they held.
+// Store::Repair: a store that has lost memory servers for good is whole again, without what they
+// held.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@ namespace {
 constexpr ServerId kOther{1};
 using Pairs = std::map<std::string, std::string>;
 
-// A key that does not fit into a leaf for each number that 7 divides, and a block for each that 3 divides.
+// A key that does not fit into a leaf for each number that 7 divides, and a block for each that 3
+// divides.
 std::string KeyOf(uint64_t number) {
   return NumberKey(SplitMix64::Mix(number)) + (number % 7 == 0 ? std::string(150, 'k') : "");
 }
@@ -131,8 +133,8 @@ TEST_P(RepairTest, WhatIsLeftStaysAndTheRestCanBeWrittenAgain) {
   ExpectSound(cluster);
 }
 
-// Compute servers that have cached paths to lost leaves, and that know the lost server, work on: what they were told is done before
-// and after the repair.
+// Compute servers that have cached paths to lost leaves, and that know the lost server, work on:
+// what they were told is done before and after the repair.
 TEST_P(RepairTest, OthersWorkMeanwhile) {
   constexpr uint64_t kKeys = 3000;
   constexpr size_t kThreads = 2;
@@ -224,7 +226,8 @@ TEST(RepairLossTest, LostNodesWithoutDownlinksAreReplaced) {
   ExpectSound(cluster);
 }
 
-// Has internal nodes on a server where they are only if the one with the root had no room for them: two neighbours.
+// Has internal nodes on a server where they are only if the one with the root had no room for them:
+// two neighbours.
 void MoveInternalNodes(TestCluster& cluster) {
   TestClient client(cluster);
   const std::unique_ptr<OpenSession> session = client.NewSession();
@@ -260,7 +263,8 @@ void MoveInternalNodes(TestCluster& cluster) {
   write(root_at, root);
 }
 
-// The last leaf of each of many series has a prefix of its own, without which its entries do not fit.
+// The last leaf of each of many series has a prefix of its own, without which its entries do not
+// fit.
 TEST(RepairLossTest, LeavesWithAPrefixOfTheirOwnLoseWhatIsLost) {
   constexpr uint64_t kSeries = 24;
   TestCluster cluster(Options(2));
@@ -393,7 +397,8 @@ TEST(RepairLossTest, NothingIsChangedWhileAnotherMayGoByWhatItReadBefore) {
   ExpectSound(cluster);
 }
 
-// The client of a repair dies at each of its verbs in turn, with that verb done or not. The next repair finishes it.
+// The client of a repair dies at each of its verbs in turn, with that verb done or not. The next
+// repair finishes it.
 TEST(RepairLossTest, ADeathAtAnyVerbLeavesATreeThatCanBeRepaired) {
   for (const uint64_t applied : {0, 1}) {
     bool has_broken = true;

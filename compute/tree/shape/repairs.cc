@@ -60,7 +60,8 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level, const Key& 
   if (level != 0) {
     context_.store.merges.Note({level, low, MergeQueue::Request::Kind::kUnfinished});
   }
-  // Where the parent lacks so many downlinks that this one finds no room, one behind it may: that makes room (LAYOUT.md).
+  // Where the parent lacks so many downlinks that this one finds no room, one behind it may: that
+  // makes room (LAYOUT.md).
   if (linked || linked.error().code != Code::kExhausted) co_return linked;
   co_return co_await Repair(op, sibling, level, high.key);
 }

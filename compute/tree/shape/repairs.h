@@ -19,7 +19,8 @@ class Repairs {
  public:
   Repairs(TreeContext& context, ParentLinker& parents) : context_(context), parents_(parents) {}
 
-  // Begins to make the downlink to the sibling of `left`, unless a repair runs. `left`, at `level`, starts at `low`.
+  // Begins to make the downlink to the sibling of `left`, unless a repair runs. `left`, at `level`,
+  // starts at `low`.
   void Start(RemotePtr left, uint32_t level, const Key& low);
   // Number of repairs that run.
   size_t running() const { return running_; }

@@ -43,7 +43,8 @@ class SiblingCycleTest : public ProtocolTest {
     Seal(UnitSeed(at, geometry.units()), bytes);
     Write(at, image);
   }
-  // The first `nodes` nodes of the level form a ring, and keys from the result on are right of them: only the ring leads there.
+  // The first `nodes` nodes of the level form a ring, and keys from the result on are right of
+  // them: only the ring leads there.
   std::string MakeRing(uint32_t level, size_t nodes) {
     const RemotePtr parent = LeftmostAt(level + 1);
     const RemotePtr first = LeftmostAt(level);

@@ -156,7 +156,8 @@ Task<Result<bool>> TreeHeight::Lower(Op& op, RootWord root) {
   co_return is_lower;
 }
 
-// The lock of the root is only tried, as that of the root word is held (rule W5). It may be the same.
+// The lock of the root is only tried, as that of the root word is held (rule W5). It may be the
+// same.
 Task<Result<std::optional<RemotePtr>>> TreeHeight::Freeze(Op& op, RemoteLock& word_lock,
                                                           RootWord root) {
   const uint32_t bytes = context_.store.parameters.node_bytes;

@@ -1,8 +1,8 @@
 // UnseenNodes: nodes to which nothing leads yet, and the WRITEs that fill them.
 //
-// They may be written in any order, as often as necessary, and may be left half written: no client knows them. They
-// are acknowledged before the WRITE that makes them reachable is posted, or precede it in one batch
-// (rule W1).
+// They may be written in any order, as often as necessary, and may be left half written: no client
+// knows them. They are acknowledged before the WRITE that makes them reachable is posted, or
+// precede it in one batch (rule W1).
 //
 // Thread-safety: none. Cost: an allocation and a buffer for each kNodesPerBatch nodes.
 #pragma once

@@ -75,7 +75,8 @@ TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
     std::shuffle(keys.begin(), keys.end(), random_);
     const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
     EXPECT_EQ(cost.operations, 64u);
-    // A parent that splits as well, or shares its turn with the leaf, and a request for memory cost more.
+    // A parent that splits as well, or shares its turn with the leaf, and a request for memory cost
+    // more.
     if (cost.round_trips == 4) ++splits;
     EXPECT_LE(cost.round_trips, 9u + cost.sends);
   }

@@ -1,6 +1,7 @@
-// MultiPut, MultiModify and MultiDelete with keys that are hard to sort and to tell apart, against a model: prefixes of each other, the
-// empty key, zeros, the longest ones, each several times in a batch. One or two threads write to the same leaves, and several
-// batches of one session run at a time. In a small store memory runs out in the middle of batches.
+// MultiPut, MultiModify and MultiDelete with keys that are hard to sort and to tell apart, against
+// a model: prefixes of each other, the empty key, zeros, the longest ones, each several times in a
+// batch. One or two threads write to the same leaves, and several batches of one session run at a
+// time. In a small store memory runs out in the middle of batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -191,8 +191,8 @@ TEST(MultiGetTest, LeavesOutWhatItHasNoRoomFor) {
   for (size_t i = 0; i < 20; ++i) EXPECT_TRUE(values[i]);
 }
 
-// A client dies before each verb of a batch in turn, that one and those behind it lost or not. Others find a valid tree,
-// in which each write is there or not, as its result says.
+// A client dies before each verb of a batch in turn, that one and those behind it lost or not.
+// Others find a valid tree, in which each write is there or not, as its result says.
 class BatchCrashTest : public testing::TestWithParam<size_t> {
  protected:
   static constexpr uint64_t kLoaded = 40;

@@ -184,7 +184,8 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
                                    group.began);
   }
   for (size_t first = group.first; first < group.end;) {
-    // The parts of a large group one after the other: of an ascending load, each goes behind the last.
+    // The parts of a large group one after the other: of an ascending load, each goes behind the
+    // last.
     const bool is_large = group.end - first > kMostWrites;
     const size_t most = is_large ? batch.EndOfKey(first + kMostWrites - 1) : group.end;
     Op op = context_.links.Begin();

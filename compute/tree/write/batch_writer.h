@@ -1,10 +1,10 @@
 // BatchWriter: the writes of one MultiPut, MultiDelete, MultiModify or LoadSorted.
 //
-// The writes are sorted. Those of leaves with few of them go through one pipeline, as far as they are plain
-// (WritePipeline). Of the rest, the cache tells how many lie in one leaf; that is a guess, and the leaf's fences under
-// its lock decide (LeafWriter::WriteGroup). Groups of one call run together. What is not plain is done write by write:
-// values in blocks, keys that the store cannot hold, groups for which a split found no memory, and all that is left of a
-// MultiModify.
+// The writes are sorted. Those of leaves with few of them go through one pipeline, as far as they
+// are plain (WritePipeline). Of the rest, the cache tells how many lie in one leaf; that is a
+// guess, and the leaf's fences under its lock decide (LeafWriter::WriteGroup). Groups of one call
+// run together. What is not plain is done write by write: values in blocks, keys that the store
+// cannot hold, groups for which a split found no memory, and all that is left of a MultiModify.
 //
 // Thread-safety: none; one for each session.
 // Cost: no allocation in the steady state but for splits.
@@ -76,12 +76,14 @@ class BatchWriter {
   // Begins the next range if the present one has ended. Returns false if there is none.
   static bool StartRange(Call& call);
   Group NextGroup(Call& call);
-  // Finds the end of the writes from `first` on, before `limit`, whose keys lie below `fence`: `first` itself does.
+  // Finds the end of the writes from `first` on, before `limit`, whose keys lie below `fence`:
+  // `first` itself does.
   static size_t FindEnd(const WriteBatch& batch, size_t first, size_t limit,
                         const HighFence& fence);
   Task<void> Work(Call& call);
   Task<void> WriteGroup(WriteBatch& batch, Group group, CriticalPath::Sequence& sequence);
-  // Each write by itself, in order. `path` is that of the first, and `began` is when it was looked up.
+  // Each write by itself, in order. `path` is that of the first, and `began` is when it was looked
+  // up.
   Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end,
                          CriticalPath::Sequence& sequence, NodeCache::Step path = {},
                          std::optional<Moment> began = std::nullopt);

@@ -1,5 +1,5 @@
-// CriticalPath: the round trips of several sequences of operations that run at the same time. Only those of the longest
-// sequence count.
+// CriticalPath: the round trips of several sequences of operations that run at the same time. Only
+// those of the longest sequence count.
 //
 // Thread-safety: none.
 #pragma once
@@ -15,8 +15,8 @@ class CriticalPath {
    public:
     explicit Sequence(CriticalPath& path) : path_(path) {}
 
-    // Call when an operation has ended after `round_trips`. Returns how many round trips that adds to
-    // the critical path.
+    // Call when an operation has ended after `round_trips`. Returns how many round trips that adds
+    // to the critical path.
     uint64_t Extend(uint64_t round_trips) {
       length_ += round_trips;
       if (length_ <= path_.length_) return 0;

@@ -81,8 +81,9 @@ TEST_P(ExhaustionTest, AFullStoreStaysWholeAndUsable) {
       << put.error().message;
   ASSERT_NO_FATAL_FAILURE(ExpectSame());
 
-  // Existing keys can be overwritten, unless the value needs a block: no block is left for it. More than one block gets free:
-  // one that lies across the border of two chunks comes back in two parts.
+  // Existing keys can be overwritten, unless the value needs a block: no block is left for it. More
+  // than one block gets free: one that lies across the border of two chunks comes back in two
+  // parts.
   const bool has_blocks = GetParam().value_bytes > GetParam().parameters.inline_value_bytes;
   size_t overwritten = 0;
   for (auto& [key, value] : model_) {
@@ -204,7 +205,8 @@ TEST(BlockTest, ABlockWhoseWriteIsUnknownIsNotUsedAgain) {
   }
 }
 
-// A client gives back what it keeps when it renews its lease, a second after others were refused. Their writes wait for that.
+// A client gives back what it keeps when it renews its lease, a second after others were refused.
+// Their writes wait for that.
 TEST(SharedMemoryTest, WhatAnIdleClientKeepsServesOthers) {
   ClusterOptions options;
   options.parameters = {1024, 8, 8};

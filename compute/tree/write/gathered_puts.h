@@ -8,7 +8,8 @@
 // Writes of one key that are in flight together may take effect in any order.
 //
 // Thread-safety: none; one for each session.
-// Cost: 2 RT, shared by the group. For a write that is not plain that of LeafWriter, and up to 2 RT, shared, more.
+// Cost: 2 RT, shared by the group. For a write that is not plain that of LeafWriter, and up to 2
+// RT, shared, more.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Writes of many coroutines of a session, which go out together: what they cost, and what they return.
+// Writes of many coroutines of a session, which go out together: what they cost, and what they
+// return.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -82,7 +83,8 @@ TEST_P(GatheredCostTest, PutsToSeveralServersTakeTwoRoundTripsTogether) {
   ExpectTwoRoundTrips();
 }
 
-// Each starts at once: two polls, one for each round trip. Only on shm does a poll end a round trip.
+// Each starts at once: two polls, one for each round trip. Only on shm does a poll end a round
+// trip.
 TEST_P(GatheredCostTest, PutsOfFewCoroutinesWaitForNoOther) {
   ASSERT_NO_FATAL_FAILURE(OpenForUpdates(1));
   const std::vector<std::string> keys = KeysOfLeaves(kFew);
@@ -111,8 +113,9 @@ struct Shape {
   friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 };
 
-// Rounds of writes on one session, those of a round all at once and several of each key, compared with a std::map. The
-// writes of a key in a round are of one mode: so their order does not matter but for which of them is first or last.
+// Rounds of writes on one session, those of a round all at once and several of each key, compared
+// with a std::map. The writes of a key in a round are of one mode: so their order does not matter
+// but for which of them is first or last.
 class GatheredModelTest : public testing::TestWithParam<Shape> {
  protected:
   struct Write {

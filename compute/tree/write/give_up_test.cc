@@ -1,4 +1,5 @@
-// Memory that waits for its owner, which gives it up while its sessions get some of it back (rule G1).
+// Memory that waits for its owner, which gives it up while its sessions get some of it back (rule
+// G1).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,7 +103,8 @@ TEST_F(GiveUpTest, ARequestThatLandsLateFreesNothingThatWasUsedAgain) {
   EXPECT_EQ(BytesOfTwoOwners(), 0u);
 }
 
-// Each frees the other's blocks, in another order each time: what waits is granted in whole runs, and many of them at once.
+// Each frees the other's blocks, in another order each time: what waits is granted in whole runs,
+// and many of them at once.
 TEST_F(GiveUpTest, StoresThatRewriteTheSameValuesInTurnAskSeldom) {
   constexpr uint64_t kKeys = 3000;
   constexpr int kRounds = 6;

@@ -107,8 +107,8 @@ void LeafCommitter::AnswerWaiters(LeafJob& job, const Status& status) const {
   }
 }
 
-// The home groups come before the overflow group, so that a reader that sees an entry there finds the flag that leads
-// to it (rule W1). What was combined is written together: each unit once.
+// The home groups come before the overflow group, so that a reader that sees an entry there finds
+// the flag that leads to it (rule W1). What was combined is written together: each unit once.
 void LeafCommitter::AddWrites(LockedLeaf& locked, Batch& batch) const {
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();

@@ -11,7 +11,8 @@
 namespace gossamer {
 namespace {
 
-// A leaf whose group and trailer do not agree, or to which only stale paths should lead, this many times in a row is corrupt.
+// A leaf whose group and trailer do not agree, or to which only stale paths should lead, this many
+// times in a row is corrupt.
 constexpr uint32_t kMaxDisagreements = 16;
 
 }  // namespace

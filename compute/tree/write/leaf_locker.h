@@ -22,8 +22,8 @@ class LeafLocker {
 
   // Locks the leaf of the job's first write, which is at `locked.path` if that is set, and reads
   // that write's home group and the units that the job is likely to need. Goes on where the steps
-  // below have left the job. If `may_be_granted`, another job may do the writes instead. `alongside`, a
-  // batch of the caller's or null, is posted with the first try.
+  // below have left the job. If `may_be_granted`, another job may do the writes instead.
+  // `alongside`, a batch of the caller's or null, is posted with the first try.
   // Cost: 1 RT for the CAS and the READs behind it; 0 RT for a lock handed over with these units.
   Task<Result<Outcome>> Lock(Op& op, LeafJob& job, bool may_be_granted, Batch* alongside);
 
@@ -41,8 +41,8 @@ class LeafLocker {
   // Adds the CAS, and the READs behind it that the writes need. Requires: the turn, a buffer.
   void AddTry(LeafJob& job, Batch& batch) const;
   // Once that batch has ended: learns whether the lock is held. Returns whether it is, the READs
-  // have succeeded and are valid, and all writes are in the leaf's range. A caller whose job goes on
-  // with Lock leaves this step out if the batch has failed.
+  // have succeeded and are valid, and all writes are in the leaf's range. A caller whose job goes
+  // on with Lock leaves this step out if the batch has failed.
   bool AcceptTry(LeafJob& job) const;
 
   // Reads the overflow group under the lock. Cost: 1 RT.
@@ -51,7 +51,8 @@ class LeafLocker {
   // Requires: no unit was changed yet.
   // Cost: 1 RT.
   Task<Status> ReadRest(LockedLeaf& locked) const;
-  // Reads the long keys of the known units, as far as they are not known; with `key`, only those that may be this one.
+  // Reads the long keys of the known units, as far as they are not known; with `key`, only those
+  // that may be this one.
   // Errors: those of BlockReader::ReadKeys. Cost: 1 RT if there are any.
   Task<Status> ReadLongKeys(Op& op, LockedLeaf& locked,
                             std::optional<KeyView> key = std::nullopt) const;
@@ -84,7 +85,8 @@ class LeafLocker {
   // Begins the leaf's image anew, of which nothing is known.
   void BeginImage(LeafJob& job) const;
   uint32_t WantedUnits(LeafJob& job) const;
-  // Calls visit(make) for each READ, RemoteLock::kMaxReads at most, of the `wanted` units; make() returns it.
+  // Calls visit(make) for each READ, RemoteLock::kMaxReads at most, of the `wanted` units; make()
+  // returns it.
   template <typename Visit>
   void ForEachRead(const LockedLeaf& locked, uint32_t wanted, Visit visit) const;
   // Checks what was read. Returns false unless all of it is valid.

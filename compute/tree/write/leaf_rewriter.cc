@@ -12,7 +12,8 @@
 namespace gossamer {
 namespace {
 
-// New entries are many if there are so many times as many as those behind them: they make many leaves.
+// New entries are many if there are so many times as many as those behind them: they make many
+// leaves.
 constexpr size_t kManyLeaves = 8;
 
 }  // namespace
@@ -51,7 +52,8 @@ bool LeafRewriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t fir
     const bool is_there = next != by_key.end() && AreEqual(old[*next].key, key);
     Entry* const at = is_there ? &old[*next] : nullptr;
     if (is_there && at->has_block()) scratch.replaced.push_back(at->block());
-    // Equal keys keep their order: the last one decides what is stored, and each has its own result.
+    // Equal keys keep their order: the last one decides what is stored, and each has its own
+    // result.
     const size_t begin = position;
     do {
       if (is_delete) {
@@ -152,11 +154,13 @@ Task<Status> LeafRewriter::Rewrite(Op& op, LeafJob& job, WriteBatch& batch, size
   }
   if (Overwrite(locked, batch, first, end)) {
     tally.updated += end - first;
-    // Here the whole leaf is known, whatever the hint said: only one that has cost a READ is corrected.
+    // Here the whole leaf is known, whatever the hint said: only one that has cost a READ is
+    // corrected.
     if (locked.path.has_parent() && locked.editor->was_misled())
       leaves_.LearnHint(locked, locked.path.low);
-    // As a write of each changed unit, in any order: none of them sets a flag that leads to another (rule W1). One WRITE of
-    // the leaf is less work than several of units. The version stays: to readers each unit changes by itself.
+    // As a write of each changed unit, in any order: none of them sets a flag that leads to another
+    // (rule W1). One WRITE of the leaf is less work than several of units. The version stays: to
+    // readers each unit changes by itself.
     locked.editor->ForgetChanges();
     co_return co_await CommitWhole(locked, locked.image(), Image::kOverwritten);
   }

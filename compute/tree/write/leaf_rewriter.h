@@ -57,7 +57,8 @@ class LeafRewriter {
     std::vector<BlockRef> replaced;
   };
 
-  // Overwrites what the leaf stores for the keys of the puts [first, end), of which the entries stay where they are.
+  // Overwrites what the leaf stores for the keys of the puts [first, end), of which the entries
+  // stay where they are.
   // Returns false if some of them do not fit so; what was overwritten is then overwritten again.
   bool Overwrite(LockedLeaf& locked, const WriteBatch& batch, size_t first, size_t end) const;
   // What CommitWhole writes.
@@ -80,8 +81,8 @@ class LeafRewriter {
   // Notes a leaf that has lost entries, if few are left.
   void NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
                     const LeafPacker& packer) const;
-  // How the leaf and the new entries are cut into leaves. New entries that come in one place are taken for a part of more that
-  // comes in order: the leaves up to them get full.
+  // How the leaf and the new entries are cut into leaves. New entries that come in one place are
+  // taken for a part of more that comes in order: the leaves up to them get full.
   struct Cut {
     size_t parted_at = 0;  // no leaf has entries on both sides of this one; 0: any may
     LeafSplitter::Fill fill;

@@ -16,7 +16,8 @@
 namespace gossamer {
 namespace {
 
-// Rounds of a read-modify-write that find the block of its value not to be whole, or lose the server.
+// Rounds of a read-modify-write that find the block of its value not to be whole, or lose the
+// server.
 constexpr uint32_t kMostUnreadable = 8;
 constexpr uint32_t kMostLosses = 16;
 
@@ -29,8 +30,9 @@ bool WroteNothing(const Status& status) {
 
 // A value block that is written along with the CAS of its leaf's lock.
 struct LeafWriter::Block {
-  // Called when the write has not happened, and not after MaybeApplied and Fenced: an entry may refer to the block then.
-  // The block must not be used again while its own WRITE is perhaps on its way (E3): that would land in the next value.
+  // Called when the write has not happened, and not after MaybeApplied and Fenced: an entry may
+  // refer to the block then. The block must not be used again while its own WRITE is perhaps on its
+  // way (E3): that would land in the next value.
   void GiveBack() {
     if (rules::MayReuse(batch.status())) memory.GiveBack();
   }
@@ -69,8 +71,8 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view
   co_return Ok();
 }
 
-// Where the cache does not know the leaf as it is, this may be the wrong form. A leaf takes any key of this length as a long
-// one.
+// Where the cache does not know the leaf as it is, this may be the wrong form. A leaf takes any key
+// of this length as a long one.
 Entry::Kind LeafWriter::KindFor(KeyView key, std::string_view value) const {
   const InlineLimits& limits = context_.store.inline_limits;
   if (key.size() > limits.key_bytes) {
@@ -332,7 +334,8 @@ void LeafWriter::Conclude(const Op& op, WriteMode mode, std::span<const LeafWrit
   }
 }
 
-// 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first; likewise for long keys.
+// 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first; likewise
+// for long keys.
 Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
   LockedLeaf& locked = job.locked;
   LeafEditor& editor = *locked.editor;
@@ -342,8 +345,8 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
   for (;;) {
     const bool is_unread = applied == LeafEditor::Applied::kUnread;
     if (!is_unread && applied != LeafEditor::Applied::kUnknown) break;
-    // An insert may have to split the leaf, and then needs all of it. That no hint told means that nothing is known of
-    // the other groups either: they come along.
+    // An insert may have to split the leaf, and then needs all of it. That no hint told means that
+    // nothing is known of the other groups either: they come along.
     const bool may_split = write.mode == WriteMode::kPut || write.mode == WriteMode::kInsert ||
                            write.mode == WriteMode::kModify;
     Status read = Ok();

@@ -1,4 +1,5 @@
-// LeafWriter: the writes of one leaf: CAS and READs, the changes in the image, then WRITEs and release.
+// LeafWriter: the writes of one leaf: CAS and READs, the changes in the image, then WRITEs and
+// release.
 //
 // A single write in the plain case is one coroutine, which takes a LeafJob through its steps. The
 // rest of single writes, and groups of a batch, go on with the same steps where each waits for what
@@ -43,7 +44,8 @@ class LeafWriter {
     Modification* modification = nullptr;  // of kModify
   };
 
-  // An operation of its own: started again after losses, and counted. kDelete ignores `value`. A `part` outlives it.
+  // An operation of its own: started again after losses, and counted. kDelete ignores `value`. A
+  // `part` outlives it.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable;
   // Fenced; Exhausted; NoResources; Corruption.
   // A long key: 1 RT more if the key is there, and if its leaf is not cached as it is.
@@ -51,22 +53,26 @@ class LeafWriter {
   // RT more for a key that may be in the overflow group, or has to go there, if no hint told:
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
   // with the CAS, and is acknowledged before the entry is written.
-  // In this order the key and the value come in registers. From the stack, where a caller has just put its halves, the copy
-  // of a view into the coroutine waits for all earlier stores.
+  // In this order the key and the value come in registers. From the stack, where a caller has just
+  // put its halves, the copy of a view into the coroutine waits for all earlier stores.
   Task<Status> WriteUntilDone(KeyView key, std::string_view value, WriteMode mode,
                               const Part* part = nullptr);
   // Replaces the value of `key` by what `modifier` makes of it, as one operation.
   // Errors: as WriteUntilDone; not NotFound and AlreadyExists.
-  // Cost: as a put whose value is in the leaf. If the old or the new value is in a block: 2 RT more, 1 RT more to read the
-  // old one, and all of it again whenever another write of the key came between.
+  // Cost: as a put whose value is in the leaf. If the old or the new value is in a block: 2 RT
+  // more, 1 RT more to read the old one, and all of it again whenever another write of the key came
+  // between.
   Task<Status> ModifyUntilDone(KeyView key, ValueModifier& modifier);
 
-  // Does the puts or deletes [first, end) of `batch`, as far as their keys lie in one leaf, and moves `end` back to the
-  // first that does not. `path` leads to the leaf; without a node, it is looked up. Sets the results of the writes:
-  // they count if this returns Ok. After MaybeApplied, a write with the result NotFound has written nothing.
+  // Does the puts or deletes [first, end) of `batch`, as far as their keys lie in one leaf, and
+  // moves `end` back to the first that does not. `path` leads to the leaf; without a node, it is
+  // looked up. Sets the results of the writes: they count if this returns Ok. After MaybeApplied, a
+  // write with the result NotFound has written nothing.
   // Requires: keys and values that a leaf stores inline.
-  // Errors: as WriteUntilDone, with the loss noted in `op`. An error is that of all writes up to `end`.
-  // Cost: 2 RT; 1 RT more if a few writes need more units than the hint told; 4 RT with splits, for one parent.
+  // Errors: as WriteUntilDone, with the loss noted in `op`. An error is that of all writes up to
+  // `end`.
+  // Cost: 2 RT; 1 RT more if a few writes need more units than the hint told; 4 RT with splits, for
+  // one parent.
   Task<Status> WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
                           const NodeCache::Step& path, WriteTally& tally);
   // Adds the verbs of `op`, which has done or tried `tally`, to the session's counters.
@@ -74,12 +80,14 @@ class LeafWriter {
 
   // Steps of a job, for a caller that takes many through them: see WritePipeline.
   //
-  // Makes `write` the one at `position`, not done yet. (In place: it is large, and made for each key.)
+  // Makes `write` the one at `position`, not done yet. (In place: it is large, and made for each
+  // key.)
   void MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const;
-  // Applies the writes to the leaf's image. Stops at the first that cannot be applied like that, and behind a
-  // modification that is noted. Returns how many were applied.
+  // Applies the writes to the leaf's image. Stops at the first that cannot be applied like that,
+  // and behind a modification that is noted. Returns how many were applied.
   static size_t Apply(LeafJob& job);
-  // Call when the leaf is written. `writes`: those that were applied to its image; `tally`: all that was done.
+  // Call when the leaf is written. `writes`: those that were applied to its image; `tally`: all
+  // that was done.
   void Conclude(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
                 const WriteTally& tally);
 
@@ -104,7 +112,8 @@ class LeafWriter {
                             LeafJob& job) const;
   // Does the one write of a job whose leaf is locked, and those of waiters. Always ends the lock.
   Task<Result<Edited>> Edit(Op& op, LeafJob& job);
-  // Does the writes [first, end) of `batch`, of which the job has the first or all. Always ends the lock.
+  // Does the writes [first, end) of `batch`, of which the job has the first or all. Always ends the
+  // lock.
   Task<Status> EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size_t first, size_t end,
                          WriteTally& tally);
 

@@ -1,5 +1,5 @@
-// A read-modify-write is one operation: it is never lost or done twice. That holds for values in leaves and in blocks, beside
-// other writers, and after losses.
+// A read-modify-write is one operation: it is never lost or done twice. That holds for values in
+// leaves and in blocks, beside other writers, and after losses.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -177,7 +177,8 @@ TEST(MultiModifyTest, ItCostsWhatPutsOfTheSameKeysCost) {
   std::vector<KeyValueView> pairs;
   for (const std::string& key : keys) pairs.push_back({key, "8"});
   std::vector<Status> put(pairs.size(), Ok());
-  // Until the session does not take its puts for inserts any more, which read the overflow group along.
+  // Until the session does not take its puts for inserts any more, which read the overflow group
+  // along.
   for (int i = 0; i < 5; ++i) session->MultiPut(pairs, put);
   const auto cost_of_puts = cost_of([&] { session->MultiPut(pairs, put); });
   Modifiers increments;
@@ -193,7 +194,8 @@ TEST(MultiModifyTest, ItCostsWhatPutsOfTheSameKeysCost) {
   }
 }
 
-// Against a map: keys of both forms, values in leaves and in blocks, absent keys, deletions, several of one key.
+// Against a map: keys of both forms, values in leaves and in blocks, absent keys, deletions,
+// several of one key.
 TEST(MultiModifyTest, DoesEachInTheirOrder) {
   TestCluster cluster(Options());
   const std::unique_ptr<Store> store = cluster.OpenStore();
@@ -272,7 +274,8 @@ TEST(MultiModifyTest, NoneIsLostAndNoneIsDoneTwice) {
   }
 }
 
-// Two compute servers, two threads each, many coroutines: counters, and texts that grow out of the leaf.
+// Two compute servers, two threads each, many coroutines: counters, and texts that grow out of the
+// leaf.
 TEST(ModifyTest, NoneIsLostAndNoneIsDoneTwice) {
   constexpr int kThreads = 4;
   constexpr int kLanes = 8;
@@ -374,8 +377,8 @@ TEST(ModifyTest, FillsLeavesAndSplitsThem) {
 }
 
 // The connection is lost at each verb in turn, of which some take effect.
-// A leaf may take a key whole as long as its prefix is its own, and where it has no room and no short fence for a split, as a
-// long one only.
+// A leaf may take a key whole as long as its prefix is its own, and where it has no room and no
+// short fence for a split, as a long one only.
 TEST(ModifyTest, ALeafThatIsFullMayTakeAKeyAsALongOneOnly) {
   constexpr size_t kKeys = 60;
   ClusterOptions options;
@@ -500,7 +503,8 @@ class PutsNineForEight final : public ValueModifier {
   }
 };
 
-// Each key has a modification that keeps it before one that was perhaps done: neither is done again, nor behind the other.
+// Each key has a modification that keeps it before one that was perhaps done: neither is done
+// again, nor behind the other.
 TEST(MultiModifyTest, WhatWasPerhapsDoneIsNotDoneAgain) {
   constexpr size_t kKeys = 12;
   uint64_t unknown = 0;
@@ -599,7 +603,8 @@ TEST(ModifyTest, ItEndsAfterSoManyLosses) {
   EXPECT_EQ(status->error().code, Code::kNodeUnreachable);
 }
 
-// Another's commit, along with which a modification was looked at that wrote nothing, may be applied or not.
+// Another's commit, along with which a modification was looked at that wrote nothing, may be
+// applied or not.
 TEST(ModifyTest, WhatWroteNothingIsNeverUnknown) {
   const std::string longer(300, 'x');
   for (uint64_t at = 2; at <= 5; ++at) {

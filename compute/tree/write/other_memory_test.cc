@@ -125,8 +125,8 @@ TEST_F(OtherMemoryTest, ASiblingOfAnEndedLeaseIsNotLinked) {
     EXPECT_EQ(client.NewSession()->Get(NumberKey(loaded - 1)).value(), "12345678");
   }
   ASSERT_TRUE(linked_from);
-  // That WRITE is behind the sibling's, and before the unlock and the verbs of a new root: lock, READ root word; WRITE root,
-  // READ child and its lock; CAS root word; unlock.
+  // That WRITE is behind the sibling's, and before the unlock and the verbs of a new root: lock,
+  // READ root word; WRITE root, READ child and its lock; CAS root word; unlock.
   EXPECT_EQ(verbs, *linked_from + 8);
 }
 

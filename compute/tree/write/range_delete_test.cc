@@ -65,8 +65,8 @@ TEST_F(RangeDeleteTest, DeletesTheKeysOfTheRangeAndNoOthers) {
   }
 }
 
-// Leaves that are nearly full do not keep an empty one between them. (Full ones may: together with the empty one they have a
-// larger range, perhaps with a shorter prefix.)
+// Leaves that are nearly full do not keep an empty one between them. (Full ones may: together with
+// the empty one they have a larger range, perhaps with a shorter prefix.)
 TEST_F(RangeDeleteTest, GivesBackEachLeafThatItEmpties) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   std::vector<std::string> keys;

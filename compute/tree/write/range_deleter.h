@@ -1,10 +1,12 @@
 // RangeDeleter: deletes all keys of a range, and gives their leaves back.
 //
-// It reads the keys of many leaves, without their values, and deletes them with one WRITE a leaf. Then it merges the leaves
-// that have become empty with their neighbours. A key that others put meanwhile may stay.
+// It reads the keys of many leaves, without their values, and deletes them with one WRITE a leaf.
+// Then it merges the leaves that have become empty with their neighbours. A key that others put
+// meanwhile may stay.
 //
 // Thread-safety: none; one for each session.
-// Cost, for each leaf: 1/32 RT to read it and 2 RT to write it, many leaves at a time; 6 RT to merge it.
+// Cost, for each leaf: 1/32 RT to read it and 2 RT to write it, many leaves at a time; 6 RT to
+// merge it.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +46,8 @@ class RangeDeleter {
   // Copies the next keys of the scan to `page`. Returns whether there are more.
   Task<Result<bool>> Read(Scan& scan, Page& page);
   Task<void> Delete(Page& page, RangeDeletion& done);
-  // Does what this and other deletions have noted, as much as `keys` deletions can have noted at most. Leaves the rest to the
-  // store's upkeep if locks are taken.
+  // Does what this and other deletions have noted, as much as `keys` deletions can have noted at
+  // most. Leaves the rest to the store's upkeep if locks are taken.
   Task<void> MergeNoted(size_t keys);
 
   TreeContext& context_;

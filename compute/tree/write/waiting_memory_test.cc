@@ -1,4 +1,5 @@
-// Memory that one compute server frees and another one owns comes back as fast as it is freed (rule G4).
+// Memory that one compute server frees and another one owns comes back as fast as it is freed (rule
+// G4).
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -10,8 +11,9 @@
 namespace gossamer {
 namespace {
 
-// Four stores, all of them open, rewrite the same values in turn: each round takes as much memory as the values have, and
-// frees that of the round before, which belongs to another store. The memory holds two rounds, and what the tree needs.
+// Four stores, all of them open, rewrite the same values in turn: each round takes as much memory
+// as the values have, and frees that of the round before, which belongs to another store. The
+// memory holds two rounds, and what the tree needs.
 TEST(WaitingMemoryTest, NoPutIsRefusedWhereStoresRewriteTheSameValuesInTurn) {
   constexpr uint64_t kKeys = 8'000;
   constexpr int kRounds = 8;

@@ -12,8 +12,9 @@ namespace gossamer {
 
 namespace {
 
-// Two counting sorts, by two digits, put the places in the order of this many bits: the highest in which any two differ. Few
-// entries agree in them, and no branch of theirs is mispredicted, which is what sorting by comparison costs.
+// Two counting sorts, by two digits, put the places in the order of this many bits: the highest in
+// which any two differ. Few entries agree in them, and no branch of theirs is mispredicted, which
+// is what sorting by comparison costs.
 constexpr int kDigitBits = 11;
 constexpr size_t kDigits = size_t{1} << kDigitBits;
 

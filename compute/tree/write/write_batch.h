@@ -1,6 +1,8 @@
-// WriteBatch: the writes of one MultiPut, MultiDelete, MultiModify, LoadSorted or group of GatheredPuts, in order of their keys.
+// WriteBatch: the writes of one MultiPut, MultiDelete, MultiModify, LoadSorted or group of
+// GatheredPuts, in order of their keys.
 //
-// Writes of equal keys keep the caller's order. A position counts in the order of the keys, an index in the caller's.
+// Writes of equal keys keep the caller's order. A position counts in the order of the keys, an
+// index in the caller's.
 //
 // Thread-safety: none. Cost: a sort; no allocation once the scratch vectors have grown.
 #pragma once
@@ -50,8 +52,8 @@ struct WriteTally {
 
 class WriteBatch {
  public:
-  // `results`, in the caller's order, get the result of each write; with none, only the first failure is kept. They are Ok
-  // until something else is known.
+  // `results`, in the caller's order, get the result of each write; with none, only the first
+  // failure is kept. They are Ok until something else is known.
   // Requires (unchecked): the pairs' keys ascend (equal neighbours are allowed), or Sort() follows.
   WriteBatch(WriteMode mode, std::span<const KeyValueView> pairs, std::span<Status> results)
       : mode_(mode), pairs_(pairs), results_(results), first_failed_(pairs.size()) {
@@ -81,7 +83,8 @@ class WriteBatch {
   void Sort(Order& order);
   // The index of the first key that is less than the one before it; size() if none is.
   size_t FindUnsorted() const;
-  // How full new leaves get that a split makes, as a part of what fits into them; 0: as after a single write's split.
+  // How full new leaves get that a split makes, as a part of what fits into them; 0: as after a
+  // single write's split.
   void set_fill(double fill) { fill_ = fill; }
 
   // With kModify: what becomes of each key, in the caller's order.
@@ -96,8 +99,9 @@ class WriteBatch {
   bool IsInline(size_t position, const InlineLimits& limits) const {
     return limits.Admit(key(position), value(position));
   }
-  // Whether a leaf can that begins at `low` or some writes before this one, of those from `first` on: its keys share what its low
-  // fence does. So a key that shares much with few others only is a long one, for which no leaf is cut.
+  // Whether a leaf can that begins at `low` or some writes before this one, of those from `first`
+  // on: its keys share what its low fence does. So a key that shares much with few others only is a
+  // long one, for which no leaf is cut.
   bool IsInlineBehind(size_t first, size_t position, KeyView low,
                       const InlineLimits& limits) const {
     constexpr size_t kBehind = 8;
@@ -131,7 +135,8 @@ class WriteBatch {
   }
   // The write was applied to its leaf's image. `status`: NotFound, say.
   void NoteApplied(size_t position, const Status& status) {
-    // No leaf refuses a put: its result is Ok already. To look at it would bring its line into the cache.
+    // No leaf refuses a put: its result is Ok already. To look at it would bring its line into the
+    // cache.
     if (mode_ == WriteMode::kPut || results_.empty()) return;
     Status& result = results_[IndexOf(position)];
     if (!result || !status) result = status;
@@ -147,7 +152,8 @@ class WriteBatch {
   const Error& first_error() const { return first_error_; }
 
  private:
-  // Sorts by the 8 bytes of the keys behind `common`. Returns false, and changes nothing, if RankWords cannot rank them.
+  // Sorts by the 8 bytes of the keys behind `common`. Returns false, and changes nothing, if
+  // RankWords cannot rank them.
   bool SortByRank(size_t common, std::vector<Place>& places);
   bool IsBefore(const Place& a, const Place& b, bool are_words) const;
 

@@ -13,7 +13,8 @@
 namespace gossamer {
 namespace {
 
-// Sorts batches of keys that `make` gives, and compares the order with that of a stable sort of strings.
+// Sorts batches of keys that `make` gives, and compares the order with that of a stable sort of
+// strings.
 void ExpectSorted(const std::function<std::string(std::mt19937_64&)>& make) {
   std::mt19937_64 random(TestSeed());
   WriteBatch::Order order;

@@ -1,20 +1,22 @@
 // WritePipeline: takes the writes of many leaves through the steps of a LeafJob together.
 //
-// Chunks of a sorted batch of writes go through one traversal of the cache. The leaves of each memory server then form a
-// *lane*, which goes through these steps: for each leaf, its turn if that is free; one batch with the CAS of every leaf's
-// lock and the READs behind it; the changes, in the images; one batch with every leaf's WRITEs and release. A leaf's verbs
-// stay together, in the order of a single write. Each leaf's job fails or succeeds by itself. Lanes
-// run at the same time and do not wait for each other: while a server is silent, no lock of another one stays held.
+// Chunks of a sorted batch of writes go through one traversal of the cache. The leaves of each
+// memory server then form a *lane*, which goes through these steps: for each leaf, its turn if that
+// is free; one batch with the CAS of every leaf's lock and the READs behind it; the changes, in the
+// images; one batch with every leaf's WRITEs and release. A leaf's verbs stay together, in the
+// order of a single write. Each leaf's job fails or succeeds by itself. Lanes run at the same time
+// and do not wait for each other: while a server is silent, no lock of another one stays held.
 //
-// A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock is another's, it is not
-// cached or not the keys' any more, it has many writes, a unit is torn, full or was not read, a value is in a block, or a
-// verb failed.
+// A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock
+// is another's, it is not cached or not the keys' any more, it has many writes, a unit is torn,
+// full or was not read, a value is in a block, or a verb failed.
 //
 // Locks and turns are only tried. Nothing waits for one while it has another (rule W5).
 //
 // Thread-safety: none; one for each session.
-// Cost: 2 RT for each chunk, one coroutine for each server, and no coroutine, buffer lease or allocation for a leaf. For a
-// leaf that is not plain that of its writes by themselves, and up to 2 RT, shared, more.
+// Cost: 2 RT for each chunk, one coroutine for each server, and no coroutine, buffer lease or
+// allocation for a leaf. For a leaf that is not plain that of its writes by themselves, and up to 2
+// RT, shared, more.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +41,8 @@ class WritePipeline {
                 LeafWriter& writer);
   ~WritePipeline();
 
-  // Told once for each write what became of it. From then on WritePipeline uses neither its key nor its value: the
-  // caller may free them. A watcher must not wait.
+  // Told once for each write what became of it. From then on WritePipeline uses neither its key nor
+  // its value: the caller may free them. A watcher must not wait.
   class Watcher {
    public:
     // They have their results.
@@ -56,9 +58,10 @@ class WritePipeline {
   bool MayBePlain(KeyView key, std::string_view value) const {
     return context_.store.inline_limits.Admit(key, value);
   }
-  // Does the plain writes of `batch` and sets their results. The others are left to the caller, in ranges that do not
-  // divide the writes of a key. Only after MaybeApplied a range may begin between two of them. What is done and what is
-  // left is told as soon as it is known, while other leaves are under way.
+  // Does the plain writes of `batch` and sets their results. The others are left to the caller, in
+  // ranges that do not divide the writes of a key. Only after MaybeApplied a range may begin
+  // between two of them. What is done and what is left is told as soon as it is known, while other
+  // leaves are under way.
   Task<void> Write(WriteBatch& batch, Watcher& watcher);
   // As Write. `rest` gets the ranges that are left, for when all is done.
   Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
@@ -66,7 +69,8 @@ class WritePipeline {
  private:
   // Writes of one chunk: one traversal.
   static constexpr size_t kChunk = kMaxGroup;
-  // Above this many writes, first check that they lie in many leaves: a full chunk is often one leaf's, or two leaves'.
+  // Above this many writes, first check that they lie in many leaves: a full chunk is often one
+  // leaf's, or two leaves'.
   static constexpr size_t kAtOnce = kChunk / 2;
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
@@ -83,17 +87,19 @@ class WritePipeline {
   };
 
   Task<void> Work(Call& call);
-  // Returns false if the cache places either half of the chunk's first `count` keys in one leaf; true if it has none of their
-  // leaves. Requires: the keys ascend. Cost: two lookups.
+  // Returns false if the cache places either half of the chunk's first `count` keys in one leaf;
+  // true if it has none of their leaves. Requires: the keys ascend. Cost: two lookups.
   bool HasManyLeaves(const Chunk& chunk, size_t count) const;
-  // Takes the next writes of the batch. Those that may be plain become jobs of the chunk's lanes, the others are left.
+  // Takes the next writes of the batch. Those that may be plain become jobs of the chunk's lanes,
+  // the others are left.
   void Take(Call& call, Chunk& chunk);
   // Returns false if the writes are not plain.
   bool TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range writes,
                const NodeCache::LeafSpot& spot);
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
   Task<void> WriteLane(Call& call, Chunk& chunk, Lane& lane);
-  // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
+  // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they
+  // are plain.
   void Edit(Call& call, const Chunk& chunk, Job& job) const;
   // Ends a job whose lock is not held, and leaves its writes.
   static void GiveUp(Call& call, const Chunk& chunk, Job& job);

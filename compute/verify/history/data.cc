@@ -25,7 +25,8 @@ void AppendBytes(uint64_t seed, size_t length, std::string& to) {
   }
 }
 
-// The first number from `first` up to `last` that is `far_enough`, as all behind it are; `last` if none is.
+// The first number from `first` up to `last` that is `far_enough`, as all behind it are; `last` if
+// none is.
 template <typename Predicate>
 uint32_t FirstOf(uint32_t first, uint32_t last, const Predicate& far_enough) {
   const auto numbers = std::views::iota(first, last);

@@ -21,7 +21,8 @@ namespace gossamer::history {
 class KeySpace {
  public:
   static constexpr uint32_t kStableEvery = 4;
-  // Spaces of longer keys are clustered (key_clusters.h). Others are as they were before such keys existed.
+  // Spaces of longer keys are clustered (key_clusters.h). Others are as they were before such keys
+  // existed.
   static constexpr uint32_t kLongestLoose = 32;
 
   // `seed` chooses among clustered spaces.
@@ -40,13 +41,15 @@ class KeySpace {
   // Some places of hot keys are unused if the number of hot keys is no multiple of three.
   bool IsUsed(uint32_t key) const { return IsStable(key) || key <= HotKey(hot_keys_ - 1); }
 
-  // Loose: 4 bytes in key order, and up to max_key_bytes - 4 more. Clustered: 4 to max_key_bytes. Less than five bytes 0xff.
+  // Loose: 4 bytes in key order, and up to max_key_bytes - 4 more. Clustered: 4 to max_key_bytes.
+  // Less than five bytes 0xff.
   // Cost: one allocation.
   std::string Text(uint32_t key) const;
   // The key with this text, if any. Cost: at most five texts.
   std::optional<uint32_t> Number(std::string_view text) const;
 
-  // The keys whose texts start with `prefix`: [first, last). Cost: some texts for each doubling of the number of keys.
+  // The keys whose texts start with `prefix`: [first, last). Cost: some texts for each doubling of
+  // the number of keys.
   struct Range {
     uint32_t first = 0;
     uint32_t last = 0;

@@ -77,7 +77,8 @@ class Readable {
   std::vector<int64_t> until_;
 };
 
-// The value that the operation says it has seen. Others say only whether the key was there, or nothing.
+// The value that the operation says it has seen. Others say only whether the key was there, or
+// nothing.
 std::optional<ValueId> SeenBy(const Event& event) {
   switch (event.kind) {
     case OperationKind::kGet:

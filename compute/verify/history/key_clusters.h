@@ -3,8 +3,8 @@
 //   key = region's number | region's bytes | cluster's number | cluster's bytes | the key's own end
 //           3 bytes         0 and more        1 byte            0 and more        0 and more
 //
-// A region has 1, 4, 16 or 64 clusters, a cluster 16 keys. So neighbours share from no byte to all of the shorter one. In a
-// cluster, ends are of one kind:
+// A region has 1, 4, 16 or 64 clusters, a cluster 16 keys. So neighbours share from no byte to all
+// of the shorter one. In a cluster, ends are of one kind:
 //
 //   last byte   one byte from 0x00 to 0xff: keys of one length, up to max_key_bytes
 //   chain       each key is a prefix of the next one, often by bytes 0x00 or 0xff
@@ -35,7 +35,8 @@ class KeyClusters {
 
   // Requires (unchecked): key <= keys. Cost: one allocation.
   std::string Text(uint32_t key) const;
-  // The first key of the only cluster that may have a key with this text, if there is one. It may lie beyond the last key.
+  // The first key of the only cluster that may have a key with this text, if there is one. It may
+  // lie beyond the last key.
   std::optional<uint32_t> ClusterOf(std::string_view text) const;
 
  private:

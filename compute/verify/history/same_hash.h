@@ -13,8 +13,9 @@
 
 namespace gossamer::history {
 
-// Returns `front` and the word of 8 bytes behind it that gives the key the hash which `other` and a word of zeros have.
-// KeyHash folds one word after the other into its state by a bijection: so the last word can make up for any other.
+// Returns `front` and the word of 8 bytes behind it that gives the key the hash which `other` and a
+// word of zeros have. KeyHash folds one word after the other into its state by a bijection: so the
+// last word can make up for any other.
 // Requires: both have one length, a multiple of 8.
 inline std::string WithHashOf(std::string_view other, std::string_view front) {
   assert(other.size() == front.size() && other.size() % sizeof(uint64_t) == 0);

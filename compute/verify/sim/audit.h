@@ -9,7 +9,8 @@
 
 namespace gossamer::simulator {
 
-// Live clients that were out of reach must be able to write again at once, and no operation may wait for a lock.
+// Live clients that were out of reach must be able to write again at once, and no operation may
+// wait for a lock.
 void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene);
 // Client `number`, which belongs to the audit, reads every key into the history and walks the tree.
 // Then the history is checked. Findings go to the scene's verdict.

@@ -25,7 +25,8 @@ class BlowSchedule {
   void Draw(const Plan& plan, Random& random);
   // The next blow to be taken, before all drawn ones.
   void Add(const Blow& blow) { blows_.push_back(blow); }
-  // Call in each step until it returns nullopt: no further blow is due in this step. `begun`: operations that have begun.
+  // Call in each step until it returns nullopt: no further blow is due in this step. `begun`:
+  // operations that have begun.
   std::optional<Blow::Kind> Take(uint64_t begun);
 
  private:

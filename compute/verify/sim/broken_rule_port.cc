@@ -60,7 +60,8 @@ struct Altered {
   std::array<size_t, kMaxVerbs> at{};
 };
 
-// Writes `value` with a WRITE of the word that the CAS `verb` is about, from where that puts what it finds.
+// Writes `value` with a WRITE of the word that the CAS `verb` is about, from where that puts what
+// it finds.
 Verb WriteInstead(const Verb& verb, uint64_t value) {
   std::memcpy(verb.local.data, &value, sizeof value);
   return Verb::Write(verb.remote_offset, sizeof value, verb.local, verb.space);

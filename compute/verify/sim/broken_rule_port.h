@@ -1,5 +1,5 @@
-// A port of the simulated network whose endpoints break a rule that decides about verbs: which are posted, and in which
-// order. The other rules are broken in compute/rules/rules.h.
+// A port of the simulated network whose endpoints break a rule that decides about verbs: which are
+// posted, and in which order. The other rules are broken in compute/rules/rules.h.
 //
 //   L1           the CAS that releases a lock becomes a WRITE
 //   L3           units that are written while the lock is kept count as written before they are

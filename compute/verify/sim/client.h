@@ -89,7 +89,8 @@ class SimulatedClient {
   // Whether it merges nodes now.
   bool is_merging() const;
   bool is_dead() const { return is_dead_; }
-  // Its connection or lease is gone, or it closes the store: it begins nothing more, and another client replaces it.
+  // Its connection or lease is gone, or it closes the store: it begins nothing more, and another
+  // client replaces it.
   bool has_left() const { return has_left_; }
   // Whether it lives and stays, and operations are left to begin.
   bool has_work() const;

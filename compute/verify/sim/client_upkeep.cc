@@ -45,7 +45,8 @@ Task<void> SimulatedClient::SweepNowAndThen() {
 }
 
 Task<void> SimulatedClient::RepairNowAndThen() {
-  // It may fail: a server is out of reach, or has no memory, or somebody does not end what it began.
+  // It may fail: a server is out of reach, or has no memory, or somebody does not end what it
+  // began.
   const auto repair = [this]() -> Task<void> {
     if (scene_.lost.empty()) co_return;
     static_cast<void>(co_await Repair());

@@ -1,4 +1,5 @@
-// Sessions that go on some time after the others of their client: threads of a process that was stopped do not go on together.
+// Sessions that go on some time after the others of their client: threads of a process that was
+// stopped do not go on together.
 #pragma once
 
 #include <chrono>

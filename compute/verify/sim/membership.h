@@ -46,7 +46,8 @@ class Membership {
   void Join(const EmbeddedMemoryOptions& options, bool has_low_mtu) {
     joining_.push_back({options, has_low_mtu});
   }
-  // Whether the MTU to some member is too low for a node: then no client whose record names it may open the store.
+  // Whether the MTU to some member is too low for a node: then no client whose record names it may
+  // open the store.
   bool has_low_mtu() const { return !low_mtu_.empty(); }
   // Whether the record that was found last names such a member. An old one, read late, does not.
   bool has_found_low_mtu() const { return has_found_low_mtu_; }

@@ -11,8 +11,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Leaves and internal nodes that come and go, with clients that sweep. A client naps between two operations, so that a run
-// takes as long as many leases.
+// Leaves and internal nodes that come and go, with clients that sweep. A client naps between two
+// operations, so that a run takes as long as many leases.
 void ChurnUnderLeases(Random& random, Plan& plan, bool some_idle) {
   plan.parameters.node_bytes = 256;
   if (Chance(random, 50)) plan.parameters = {256, 32, 16};

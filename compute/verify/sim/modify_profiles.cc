@@ -14,15 +14,16 @@ void Modifies(Random& random, Plan& plan) {
   Weigh(plan, {20, 2, 10, 8, 6, 12});
 }
 
-// Leaves that are emptied key by key and range by range, and filled again, while cursors pass over them or rest.
+// Leaves that are emptied key by key and range by range, and filled again, while cursors pass over
+// them or rest.
 void Ranges(Random& random, Plan& plan) {
   Churn(random, plan);
   plan.work.long_percent = OneOf(random, {0u, 20u, 50u});
   Weigh(plan, {10, 10, 10, 20, 3, 20});
 }
 
-// Keys that come in the order of some series, so that leaves get full and have prefixes of their own, and others among them
-// that lack those.
+// Keys that come in the order of some series, so that leaves get full and have prefixes of their
+// own, and others among them that lack those.
 void InOrder(Random& random, Plan& plan) {
   plan.parameters = {OneOf<uint32_t>(random, {256, 512, 1024}), 32, 16};
   if (plan.parameters.node_bytes != 256 && Chance(random, 75)) {

@@ -12,8 +12,9 @@
 
 namespace gossamer::simulator {
 
-// Tells the verdict of memory that a client counts as granted under its lease, and the server does not. That is never so, at
-// any time: a client forgets memory before it gives it back or up. A server without memory here has died, a client too.
+// Tells the verdict of memory that a client counts as granted under its lease, and the server does
+// not. That is never so, at any time: a client forgets memory before it gives it back or up. A
+// server without memory here has died, a client too.
 void CheckOwners(std::span<const std::unique_ptr<EmbeddedMemory>> memory,
                  std::span<const std::unique_ptr<SimulatedClient>> clients, Verdict& verdict);
 

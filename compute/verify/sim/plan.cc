@@ -125,7 +125,8 @@ void DrawLostCalls(Plan& plan) {
   plan.network.calls_per_loss = OneOf(random, {5u, 20u, 50u});
 }
 
-// Whether a run is about what the profile of this name is about: all runs of the profile, and one of four without a fixed one.
+// Whether a run is about what the profile of this name is about: all runs of the profile, and one
+// of four without a fixed one.
 bool IsAbout(std::string_view profile, const RunOptions& options, Random& random) {
   const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
   return is_drawn || options.profile == profile;
@@ -173,8 +174,8 @@ void DrawModifies(const RunOptions& options, Plan& plan) {
   WeightOf(plan, history::OperationKind::kModify) = OneOf(random, {10u, 40u, 100u});
 }
 
-// DeleteRange, scans of keys alone, and cursors that rest while others write, split, merge and delete, some for longer than
-// leases. A stream of its own, as above.
+// DeleteRange, scans of keys alone, and cursors that rest while others write, split, merge and
+// delete, some for longer than leases. A stream of its own, as above.
 void DrawRanges(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kRangeStream = ~uint64_t{16};
   Random random(plan.seed, kRangeStream);

@@ -74,8 +74,8 @@ struct WorkPlan {
   uint32_t rest_percent = 0;       // of scans: the cursor rests now and then
   uint32_t longest_rest_us = 0;
   uint32_t erase_keys = 1;  // longest range of a DeleteRange
-  // In each second of so many operations, deletes take the place of inserts and inserts that of deletes: the tree shrinks
-  // where it grew. 0: never.
+  // In each second of so many operations, deletes take the place of inserts and inserts that of
+  // deletes: the tree shrinks where it grew. 0: never.
   uint32_t wave = 0;
   // Longest time between two sweeps of a client. 0: it sweeps never.
   uint32_t sweep_us = 0;

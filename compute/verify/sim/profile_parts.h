@@ -52,12 +52,14 @@ void Batches(Random& random, Plan& plan);
 void Crowds(Random& random, Plan& plan);
 // Groups of writes that replace values in blocks (blocks_in_groups_profile.cc).
 void BlocksInGroups(Random& random, Plan& plan);
-// Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors that rest.
+// Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors
+// that rest.
 void Modifies(Random& random, Plan& plan);
 void Ranges(Random& random, Plan& plan);
 // Keys that come in order.
 void InOrder(Random& random, Plan& plan);
-// Those below are in memory_profiles.cc. Keys that come and go in memory whose generations are nearly used up.
+// Those below are in memory_profiles.cc. Keys that come and go in memory whose generations are
+// nearly used up.
 void Worn(Random& random, Plan& plan);
 // Clients outlive their leases, while others change the tree, and sweep.
 void PastLeases(Random& random, Plan& plan);
@@ -67,7 +69,8 @@ void LostLeases(Random& random, Plan& plan);
 void LateThreads(Random& random, Plan& plan);
 // Clients overwrite values in blocks, and their sessions go on late when their leases have ended.
 void Lagging(Random& random, Plan& plan);
-// Control calls take longer than their callers wait, while others overwrite what they name, sweep and close.
+// Control calls take longer than their callers wait, while others overwrite what they name, sweep
+// and close.
 void LateCalls(Random& random, Plan& plan);
 // Clients overwrite each other's values, and give up memory that waits for them while they get some
 // of it back.

@@ -20,7 +20,8 @@ std::span<const Profile> Profiles();
 // Returns: null if no profile has this name.
 const Profile* FindProfile(std::string_view name);
 
-// The profiles that a seed draws; then later additions, and behind these the one that comes with its fault.
+// The profiles that a seed draws; then later additions, and behind these the one that comes with
+// its fault.
 inline constexpr size_t kLaterProfiles = 4;
 inline constexpr size_t kDrawnProfiles = 11;
 inline constexpr size_t kPartitionProfile = kDrawnProfiles + kLaterProfiles;

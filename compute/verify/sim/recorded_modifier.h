@@ -1,7 +1,7 @@
 // RecordedModifier: the function of a modify, which tells the recorder what it replaces by what.
 //
-// Each call draws a value of its own. So a value is read only if the call that drew it was the last one, and its operation
-// has changed the key.
+// Each call draws a value of its own. So a value is read only if the call that drew it was the last
+// one, and its operation has changed the key.
 #pragma once
 
 #include <cstdint>

@@ -43,8 +43,8 @@ class Recorder {
   void Begin(uint32_t lane, history::OperationKind kind, uint32_t key, history::ValueId value);
   // The function of a modify replaces `seen` by `value`. The last call counts.
   void Modifies(uint32_t lane, history::ValueId seen, history::ValueId value);
-  // The operation ends and enters the history. `value`: what a get saw, or a write left. No effect if
-  // the lane is dead.
+  // The operation ends and enters the history. `value`: what a get saw, or a write left. No effect
+  // if the lane is dead.
   void End(uint32_t lane, history::Outcome outcome, history::ValueId value);
   // The operation ends without effect. A read of its value is then an error.
   void EndWithoutEffect(uint32_t lane, const Error& error);
@@ -54,7 +54,8 @@ class Recorder {
   std::optional<std::string> EndScan(uint32_t lane, history::Scan& scan);
   // The client's operations stay open for ever.
   void Kill(uint32_t client);
-  // From now on, each of so many keys may be lost, once; and what the writes under way write, once more.
+  // From now on, each of so many keys may be lost, once; and what the writes under way write, once
+  // more.
   void MayLoseAll(uint32_t keys);
   // How many losses that has allowed so far. The first so many have happened by now, or never do.
   size_t losses() const { return losses_.size(); }

@@ -114,8 +114,9 @@ class Run {
     return std::make_unique<SimulatedClient>(scene_, next_client_++, plan);
   }
 
-  // Opens the client. If its connection breaks meanwhile, opens a replacement. Not after a memory server died: no
-  // replacement could open the store, and endless tries would use up the lock timeouts of other clients.
+  // Opens the client. If its connection breaks meanwhile, opens a replacement. Not after a memory
+  // server died: no replacement could open the store, and endless tries would use up the lock
+  // timeouts of other clients.
   Status OpenAnew(std::unique_ptr<SimulatedClient>& client) {
     while (true) {
       const auto since = network_.Now();
@@ -139,7 +140,8 @@ class Run {
     result_.counts.counters += client->counters();
   }
 
-  // Kills the clients that the `cut` fault has killed in the network, before any of their coroutines runs.
+  // Kills the clients that the `cut` fault has killed in the network, before any of their
+  // coroutines runs.
   void NoteKilledInBatch() {
     while (const std::optional<uint64_t> uuid = network_.TakeKilledInBatch()) {
       for (const auto& client : clients_) {
@@ -212,7 +214,8 @@ class Run {
       client = NewClient(plan);
       const Status opened = OpenAnew(client);
       if (membership_.has_low_mtu()) {
-        // The path's MTU is too low for a node in one packet (rule W2). A server out of reach is left out.
+        // The path's MTU is too low for a node in one packet (rule W2). A server out of reach is
+        // left out.
         const bool leaves_it_out =
             opened && (verdict_.HasMetFault(client->uuid()) || !membership_.has_found_low_mtu());
         if (!leaves_it_out && (opened || opened.error().code != Code::kUnsupported)) {

@@ -1,4 +1,5 @@
-// What hits the memory servers of a run: one dies, another takes its address, stops, is slow, or joins.
+// What hits the memory servers of a run: one dies, another takes its address, stops, is slow, or
+// joins.
 //
 // Thread-safety: none.
 #pragma once
@@ -19,8 +20,9 @@ namespace gossamer::simulator {
 
 class ServerBlows {
  public:
-  // `options`: of the run's memory servers. `memory`: by server id; a server that dies becomes null. `membership`, `random`
-  // and `schedule` are those of the run. All arguments must outlive this object.
+  // `options`: of the run's memory servers. `memory`: by server id; a server that dies becomes
+  // null. `membership`, `random` and `schedule` are those of the run. All arguments must outlive
+  // this object.
   ServerBlows(Scene& scene, const EmbeddedMemoryOptions& options, Membership::Memory& memory,
               Membership& membership, Random& random, BlowSchedule& schedule)
       : scene_(scene),

@@ -18,8 +18,8 @@ struct FailedOperation {
   uint64_t client_uuid = 0;
   uint64_t endpoint_id = 0;  // of its session
   Endpoint::Clock::time_point since;
-  // When somebody last opened or closed a session until then, which is not polled: nobody else ran, and what the others waited
-  // for seemed silent.
+  // When somebody last opened or closed a session until then, which is not polled: nobody else ran,
+  // and what the others waited for seemed silent.
   std::optional<Endpoint::Clock::time_point> stood_still_until = {};
 };
 
@@ -48,7 +48,8 @@ class Verdict {
   // Whether a client that began to open the store at `since` may fail with `error` now.
   bool ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                        const Error& error) const;
-  // Whether the client came upon a memory server that is not there, or is another one, from `since` on.
+  // Whether the client came upon a memory server that is not there, or is another one, from `since`
+  // on.
   bool HasMetGoneServer(uint64_t client_uuid, Endpoint::Clock::time_point since) const;
   // Whether a fault of the network has kept the client from memory servers so far.
   bool HasMetFault(uint64_t client_uuid) const;

@@ -59,7 +59,8 @@ class Workload {
 
  private:
   history::OperationKind DrawKind(Random& random) const;
-  // A history is harder to check the more writes of one key overlap. One whose outcome is unknown overlaps all that follow.
+  // A history is harder to check the more writes of one key overlap. One whose outcome is unknown
+  // overlaps all that follow.
   bool MayWrite(uint32_t key) const {
     constexpr uint32_t kMostUnknown = 3;
     return being_written_[key] < work_.writers_at_once && unknown_[key] < kMostUnknown;

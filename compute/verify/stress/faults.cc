@@ -42,16 +42,16 @@ bool ExplainsRestart(const Fault& fault, const FailedCall& failed) {
   }
 }
 
-// With server 0 the record of its store goes, and the server that takes its place makes another store of that name. So any
-// server that a client of the old store looks for cannot be found.
+// With server 0 the record of its store goes, and the server that takes its place makes another
+// store of that name. So any server that a client of the old store looks for cannot be found.
 bool MakesAnotherStore(const Fault& fault, const FailedCall& failed) {
   return fault.kind == FaultKind::kRestart && fault.server == 0 &&
          Has(failed, "another store has the name");
 }
 
 // A stopped server answers no calls; nothing else changes, and no write is lost. But a write whose
-// connection is lost meanwhile cannot be settled without a new one. A store opened without the server
-// meanwhile waits four times as long as the server was silent before it asks again
+// connection is lost meanwhile cannot be settled without a new one. A store opened without the
+// server meanwhile waits four times as long as the server was silent before it asks again
 // (OpenStore::LearnServer).
 bool ExplainsStop(const Fault& fault, const FailedCall& failed) {
   const bool was_silent = Has(failed, "does not answer within");
@@ -60,8 +60,8 @@ bool ExplainsStop(const Fault& fault, const FailedCall& failed) {
   return failed.code == Code::kNodeUnreachable && (is_soon || was_silent);
 }
 
-// Calls that need the record report that it was lost. Memory servers that joined late may have to put
-// themselves back.
+// Calls that need the record report that it was lost. Memory servers that joined late may have to
+// put themselves back.
 bool ExplainsFlush(const FailedCall& failed) {
   const bool says_so = Has(failed, "the record was lost") || Has(failed, "lost and put back") ||
                        Has(failed, "not by the store's record");
@@ -74,9 +74,9 @@ bool ExplainsMemcachedRestart(const FailedCall& failed) {
   return is_away || ExplainsFlush(failed);
 }
 
-// A broken connection is replaced, and the caller notices nothing (PROTOCOL.md, "Errors"). But if it
-// breaks while it is made, the server counts as unreachable. If it was the store's last connection to
-// the server, the lease ends, and the outcome of verbs posted under it is unknown.
+// A broken connection is replaced, and the caller notices nothing (PROTOCOL.md, "Errors"). But if
+// it breaks while it is made, the server counts as unreachable. If it was the store's last
+// connection to the server, the lease ends, and the outcome of verbs posted under it is unknown.
 bool ExplainsLoss(const FailedCall& failed) {
   const bool connects =
       failed.call == Call::kOpen || failed.call == Call::kNewSession || failed.call == Call::kStat;

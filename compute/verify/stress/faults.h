@@ -1,8 +1,8 @@
 // What a stress run does to processes, and which errors of clients it explains.
 //
 // A fault explains an error only if it can have that effect on that call, their times overlap, and
-// the error names no other memory server than the fault's, unless it says that another store has the name. A killed client
-// explains nothing: others take its locks and notice nothing.
+// the error names no other memory server than the fault's, unless it says that another store has
+// the name. A killed client explains nothing: others take its locks and notice nothing.
 #pragma once
 
 #include <cstdint>

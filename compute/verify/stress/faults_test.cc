@@ -55,7 +55,8 @@ TEST(Faults, OnceTheNextServerIsThereErrorsSaySo) {
   EXPECT_TRUE(Explains(Restart(), Failed(Call::kGet, 110, Code::kNodeUnreachable, anew)));
 }
 
-// A client of the store before it looks for a server that has joined that store since the client opened it.
+// A client of the store before it looks for a server that has joined that store since the client
+// opened it.
 TEST(Faults, OnlyTheRestartOfServer0MakesAnotherStore) {
   const FailedCall failed =
       Failed(Call::kGet, 110, Code::kNodeUnreachable,

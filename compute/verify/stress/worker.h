@@ -79,7 +79,8 @@ class Worker {
   Task<void> Write(Session& session, Random& random, uint32_t key);
   // MultiGet: each key is an operation of its own (worker_batch.cc).
   Task<void> ReadBatch(Session& session, Random& random);
-  // MultiPut, MultiDelete or LoadSorted: each write is an operation of its own in the history (worker_batch.cc).
+  // MultiPut, MultiDelete or LoadSorted: each write is an operation of its own in the history
+  // (worker_batch.cc).
   Task<void> WriteBatch(Session& session, Random& random);
   // Hot keys that are neighbours, some of them twice; they are being written from now on.
   std::vector<uint32_t> PickForBatch(Random& random);

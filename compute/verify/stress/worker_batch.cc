@@ -74,7 +74,8 @@ Task<void> Worker::WriteBatch(Session& session, Random& random) {
     co_await session.AsyncMultiPut(pairs, results);
   }
   for (size_t i = 0; i < known; ++i) EndWrite(*logged[i], keys[i], results[i]);
-  // Of the pairs behind the first that failed, some may be stored: what became of them stays unknown.
+  // Of the pairs behind the first that failed, some may be stored: what became of them stays
+  // unknown.
   for (size_t i = known; i < keys.size(); ++i) {
     being_written_.erase(std::find(being_written_.begin(), being_written_.end(), keys[i]));
   }

@@ -1,7 +1,8 @@
 // Fuzzes the parser of requests. The input is what a client sends.
 //
-// However it is cut into arrivals, the parser finds the same requests and the same error. Arguments lie within the bytes given
-// and keep the limits; hints are right; nothing is looked at twice; and what was parsed, encoded again, parses to the same.
+// However it is cut into arrivals, the parser finds the same requests and the same error. Arguments
+// lie within the bytes given and keep the limits; hints are right; nothing is looked at twice; and
+// what was parsed, encoded again, parses to the same.
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -96,8 +97,10 @@ Parsed Parse(std::string_view text, const std::vector<size_t>& ends, const Reque
   return parsed;
 }
 
-// Parses what arrives byte by byte, as Parse has found it at once. Bytes that were parsed already become others before the next
-// call: a parser that looks at them again, and takes quadratic time with that, finds something else.
+// Parses what arrives byte by byte, as Parse has found it at once. Bytes that were parsed already
+// become others before the next
+// call: a parser that looks at them again, and takes quadratic time with that, finds something
+// else.
 Parsed ParseForgetful(std::string_view text, const Parsed& expected, const RequestLimits& limits) {
   RequestParser parser(limits);
   Parsed parsed;

@@ -1,4 +1,5 @@
-// What this program says when something fails. The name is its own: Gossamer's headers are all <gossamer/NAME.h>.
+// What this program says when something fails. The name is its own: Gossamer's headers are all
+// <gossamer/NAME.h>.
 #pragma once
 
 #include <gossamer/status.h>
