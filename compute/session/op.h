@@ -26,8 +26,8 @@ struct Moment {
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
-// A queue pair that was lost: that of `server` at some time, which counts the session's queue
-// pairs. 0 is before all of them: nothing was posted that is lost.
+// A queue pair that was lost. `posted_at` counts the session's queue pairs up to the post of the
+// lost verbs; 0: nothing was posted.
 struct Loss {
   ServerId server{0};
   uint64_t posted_at = 0;

@@ -23,6 +23,13 @@ Task<Result<Edited>> Fail(LockedLeaf& locked, Error error) {
   co_return ended.error();
 }
 
+// Whether the parent may be read along. Since its lock was prepared, another coroutine may have
+// lost its server, or have got a lease that is later than the operation's pointers (rule R9).
+bool MayReadAlong(const Links& links, const Op& op, const LockedParent& parent) {
+  const ServerId server = parent.lock.server();
+  return links.LeaseWith(server).incarnation != 0 && links.MayUse(op, server);
+}
+
 }  // namespace
 
 LeafSplitter::Plan::Plan(const LeafPacker& packer, KeyView low, const Part& part, Fill fill)
@@ -321,9 +328,7 @@ Task<Status> LeafSplitter::CommitTogether(Op& op, LockedLeaf& locked, Chain& cha
   bool fused = co_await parents_.TryPrepare(op, locked.path, locked.lock.place(), parent);
   if (fused) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.EnterEpoch());
-    // Meanwhile another coroutine may have lost the parent's server.
-    fused = context_.links.LeaseWith(parent.lock.server()).incarnation != 0 &&
-            context_.links.MayUse(op, parent.lock.server()) && lock.MayLink();
+    fused = MayReadAlong(context_.links, op, parent) && lock.MayLink();
   }
   if (!fused) {
     parent = LockedParent(context_.locks, op);
@@ -376,9 +381,7 @@ Task<Status> LeafSplitter::CommitBehindOthers(Op& op, LockedLeaf& locked, Chain&
 Task<Status> LeafSplitter::WriteOthers(Op& op, const LockedLeaf& locked, Chain& chain,
                                        LockedParent& parent) {
   bool fused = co_await parents_.TryPrepare(op, locked.path, locked.lock.place(), parent);
-  // Meanwhile another coroutine may have lost the parent's server.
-  fused = fused && context_.links.LeaseWith(parent.lock.server()).incarnation != 0 &&
-          context_.links.MayUse(op, parent.lock.server());
+  fused = fused && MayReadAlong(context_.links, op, parent);
   if (fused) {
     std::vector<Batch*> batches;
     chain.unseen.AppendUnwritten(batches);

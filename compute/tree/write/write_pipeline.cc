@@ -277,9 +277,8 @@ void WritePipeline::Edit(Call& call, const Chunk& chunk, Job& job) const {
   if (!is_read) return;
   const size_t applied = LeafWriter::Apply(*job);
   const std::span<const LeafWrite> writes = job->writes;
-  for (size_t i = 0; i < applied; ++i) {
-    call.batch.NoteApplied(chunk.RangeOf(*job).first + i, writes[i].status);
-  }
+  const size_t first = chunk.RangeOf(*job).first;
+  for (size_t i = 0; i < applied; ++i) call.batch.NoteApplied(first + i, writes[i].status);
   const bool is_plain = applied == writes.size() && !writes.back().is_noted();
   if (is_plain) job->state = LeafJob::State::kEdited;
   if (job->locked.editor->MayCorrectHint()) leaves_.LearnHint(job->locked, job->locked.within());

@@ -90,7 +90,7 @@ class WritePipeline {
   // Returns false if the cache places either half of the chunk's first `count` keys in one leaf;
   // true if it has none of their leaves. Requires: the keys ascend. Cost: two lookups.
   bool HasManyLeaves(const Chunk& chunk, size_t count) const;
-  // Takes the next writes of the batch. Those that may be plain become jobs of the chunk's lanes,
+  // Takes the next writes of the batch. Writes that may be plain become jobs of the chunk's lanes;
   // the others are left.
   void Take(Call& call, Chunk& chunk);
   // Returns false if the writes are not plain.
