@@ -122,7 +122,7 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
 
 Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
   record_ = record;
-  port_->RequirePathMtu(record.parameters.node_bytes);  // rule W2
+  port_->RequirePathMtu(record.parameters.node_bytes);  // W2: a node is one packet
   shared_ = std::make_unique<StoreState>(record.parameters, options);
   const auto on_registered = [this](ServerId server, const Registration& registration) {
     shared_->allocator.Registered(server, registration);

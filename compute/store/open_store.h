@@ -21,8 +21,8 @@
 #include "compute/store/keeping/lease_keeper.h"
 #include "compute/store/keeping/server_finder.h"
 #include "compute/store/keeping/upkeep.h"
+#include "compute/store/walking/loss_repairer.h"
 #include "compute/store/walking/observation.h"
-#include "compute/tree/shape/loss_repairer.h"
 #include "gossamer/store.h"
 
 namespace gossamer {

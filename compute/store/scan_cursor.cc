@@ -7,8 +7,7 @@
 
 namespace gossamer {
 
-TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options)
-    : session_(&session), salvages_(options.salvage) {
+TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options) : session_(&session) {
   if (options.salvage && options.reverse) {
     status_ = MakeError(Code::kInvalidArgument, "a scan with salvage goes in ascending order");
   }
@@ -28,6 +27,7 @@ TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options)
     scan_->resume_at = options.resume_at;
     scan_->to_bookmark = options.to_bookmark;
   }
+  if (options.salvage) salvager_.emplace(session.tree().context(), session.tree().scanner());
   session.Add(*this);
 }
 
@@ -68,25 +68,11 @@ Task<void> TreeCursor::Fetch() {
   Tree& tree = session_->tree();
   if (!has_begun_) ++tree.counters().of(OperationClass::kScan).operations;
   has_begun_ = true;
-  if (salvages_) {
-    status_ = co_await FetchSalvaged();
+  if (salvager_) {
+    status_ = co_await salvager_->SalvageLeaf(*scan_);
   } else {
     status_ = co_await tree.scanner().Fetch(*scan_);
   }
-}
-
-// Clips missing ranges at the scan's end: the leaf read, and so a gap, may extend beyond it.
-Task<Status> TreeCursor::FetchSalvaged() {
-  const Status status = co_await session_->tree().SalvageLeaf(*scan_, salvage_);
-  const std::optional<std::string>& to = scan_->range.to;
-  if (!to) co_return status;
-  if (scan_->position.from.view() >= *to) scan_->position.done = true;
-  std::vector<MissingKeys>& missing = salvage_.missing;
-  while (!missing.empty() && missing.back().from >= *to) missing.pop_back();
-  if (!missing.empty() && (!missing.back().to || *missing.back().to > *to)) {
-    missing.back().to = *to;
-  }
-  co_return status;
 }
 
 }  // namespace gossamer

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "compute/store/open_session.h"
-#include "compute/tree/read/salvage.h"
+#include "compute/store/walking/salvager.h"
 #include "compute/tree/read/scan.h"
 #include "gossamer/store.h"
 
@@ -22,7 +22,9 @@ class TreeCursor final : public ScanCursor {
   ~TreeCursor() override { Detach(); }
 
   const Status& status() const override { return status_; }
-  std::span<const MissingKeys> missing() const override { return salvage_.missing; }
+  std::span<const MissingKeys> missing() const override {
+    return salvager_ ? salvager_->missing() : std::span<const MissingKeys>();
+  }
   std::optional<ScanBookmark> bookmark() const override {
     return scan_ == nullptr ? std::nullopt : scan_->bookmark;
   }
@@ -36,7 +38,6 @@ class TreeCursor final : public ScanCursor {
   // Sets the entries that come next, if any do. Returns false if they must be fetched first.
   bool SetNextEntries();
   Task<void> Fetch();
-  Task<Status> FetchSalvaged();
   // Gives back what belongs to the session.
   void Detach();
 
@@ -45,8 +46,7 @@ class TreeCursor final : public ScanCursor {
   bool has_begun_ = false;
   bool has_ended_ = false;  // with all keys seen
   Status status_ = Ok();
-  const bool salvages_;
-  Salvage salvage_;
+  std::optional<Salvager> salvager_;  // of a scan with salvage
 };
 
 }  // namespace gossamer

@@ -3,6 +3,18 @@
 #include <utility>
 
 namespace gossamer {
+namespace {
+
+// Runs read(op) as an operation of its own, again after losses.
+template <typename Read>
+auto Retried(TreeContext& context, Read read) -> decltype(read(std::declval<Op&>())) {
+  const RunningOperations::Scope scope(context.running);
+  Op op = context.links.Begin();
+  auto result = co_await context.links.Retry(op, [&] { return read(op); });
+  co_return result;
+}
+
+}  // namespace
 
 Task<RangeDeletion> Tree::DeleteRange(KeyRange range,
                                       std::function<bool(uint64_t deleted)> progress) {
@@ -12,52 +24,31 @@ Task<RangeDeletion> Tree::DeleteRange(KeyRange range,
   co_return co_await range_deleter_.Delete(std::move(*keys), std::move(progress));
 }
 
-Task<Result<RepairReport>> Tree::RepairLosses(LossRepairer::Options options) {
-  LossRepairer repairer(context_, std::move(options));
-  co_return co_await repairer.Run();
-}
-
 Task<Result<RootWord>> Tree::ReadRoot() {
-  const RunningOperations::Scope scope(context_.running);
-  Op op = context_.links.Begin();
-  const Result<RootWord> root =
-      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadRoot(op); });
-  co_return root;
+  return Retried(context_, [this](Op& op) { return context_.nodes.ReadRoot(op); });
 }
 
 Task<Result<NodeCache::Step>> Tree::FindNode(Key key, uint32_t level) {
-  const RunningOperations::Scope scope(context_.running);
-  Op op = context_.links.Begin();
-  Result<NodeCache::Step> step = co_await context_.links.Retry(op, [&] {
+  return Retried(context_, [this, key, level](Op& op) {
     return context_.descent.To(op, SearchGoal::Covering(key), level, Descent::Trust::kNothing);
   });
-  co_return step;
 }
 
 Task<Result<InternalNode>> Tree::ReadInternal(RemotePtr pointer) {
-  const RunningOperations::Scope scope(context_.running);
-  Op op = context_.links.Begin();
-  Result<InternalNode> node =
-      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadInternal(op, pointer); });
-  co_return node;
+  return Retried(context_,
+                 [this, pointer](Op& op) { return context_.nodes.ReadInternal(op, pointer); });
 }
 
 Task<Result<std::vector<std::byte>>> Tree::ReadLeaf(RemotePtr pointer, Key low) {
-  const RunningOperations::Scope scope(context_.running);
-  Op op = context_.links.Begin();
   const Result<BufferLease> read =
-      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadLeaf(op, pointer, low); });
+      co_await Retried(context_, [&](Op& op) { return context_.nodes.ReadLeaf(op, pointer, low); });
   if (!read) co_return read.error();
   const std::byte* data = read.value().data();
   co_return std::vector<std::byte>(data, data + context_.store.parameters.node_bytes);
 }
 
 Task<Result<std::optional<std::string>>> Tree::ReadBlock(BlockRef block) {
-  const RunningOperations::Scope scope(context_.running);
-  Op op = context_.links.Begin();
-  Result<std::optional<std::string>> value =
-      co_await context_.links.Retry(op, [&] { return context_.blocks.Read(op, block); });
-  co_return value;
+  return Retried(context_, [this, block](Op& op) { return context_.blocks.Read(op, block); });
 }
 
 }  // namespace gossamer

@@ -27,10 +27,8 @@
 #include "compute/tree/read/get.h"
 #include "compute/tree/read/get_many.h"
 #include "compute/tree/read/get_pipeline.h"
-#include "compute/tree/read/salvage.h"
 #include "compute/tree/read/scan.h"
 #include "compute/tree/shape/leaf_split.h"
-#include "compute/tree/shape/loss_repairer.h"
 #include "compute/tree/shape/merger.h"
 #include "compute/tree/shape/parent_link.h"
 #include "compute/tree/shape/repairs.h"
@@ -81,13 +79,6 @@ class Tree final : TreeEvents {
   // As Session::DeleteRange.
   Task<RangeDeletion> DeleteRange(KeyRange range, std::function<bool(uint64_t deleted)> progress);
   Scanner& scanner() { return scanner_; }
-  // As Salvager::SalvageLeaf.
-  Task<Status> SalvageLeaf(Scan& scan, Salvage& salvage) {
-    return salvager_.SalvageLeaf(scan, salvage);
-  }
-
-  // As LossRepairer::Run.
-  Task<Result<RepairReport>> RepairLosses(LossRepairer::Options options);
 
   // Reads by pointer, for `check`. As NodeReader and BlockReader, but with lost queue pairs
   // replaced.
@@ -99,6 +90,8 @@ class Tree final : TreeEvents {
   Task<Result<std::vector<std::byte>>> ReadLeaf(RemotePtr pointer, Key low);
   Task<Result<std::optional<std::string>>> ReadBlock(BlockRef block);
 
+  // For what walks the tree by itself (compute/store/walking).
+  TreeContext& context() { return context_; }
   LiveCounters& counters() { return context_.counters; }
   const SessionFigures& figures() const { return context_.figures; }
   const StoreState& shared() const { return context_.store; }
@@ -136,7 +129,6 @@ class Tree final : TreeEvents {
   BatchWriter batches_{context_, writer_, write_pipeline_};
   Scanner scanner_{context_, getter_};
   RangeDeleter range_deleter_{context_, scanner_, batches_, merger_};
-  Salvager salvager_{context_, scanner_};
 };
 
 }  // namespace gossamer

@@ -18,7 +18,6 @@
 #include "compute/node/tree_events.h"
 #include "compute/session/links.h"
 #include "compute/session/pauses.h"
-#include "compute/tree/write/recent_puts.h"
 
 namespace gossamer {
 
@@ -46,7 +45,6 @@ struct TreeContext {
   NodeReader nodes;
   BlockReader blocks;
   TreeEvents& events;
-  RecentPuts recent_puts;
   Descent descent;
 };
 

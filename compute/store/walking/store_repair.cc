@@ -60,7 +60,8 @@ Task<Result<RepairReport>> OpenStore::RepairOver(Scheduler& scheduler,
   for (const ServerId server : options.lost) shared_->servers.NoteLeft(server);
   Tree tree(*shared_, scheduler);
   const bool changes = !options.dry_run && !options.lost.empty();
-  if (!changes) co_return co_await tree.RepairLosses(std::move(options));
+  LossRepairer repairer(tree.context(), std::move(options));
+  if (!changes) co_return co_await repairer.Run();
   Sweeper epochs(
       *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
   // Until then a cache may lead to nodes that only lost ones name (rule P4).
@@ -69,7 +70,7 @@ Task<Result<RepairReport>> OpenStore::RepairOver(Scheduler& scheduler,
   if (!passed) {
     co_return MakeError(passed.error().code, "nothing was repaired: " + passed.error().message);
   }
-  Result<RepairReport> report = co_await tree.RepairLosses(std::move(options));
+  Result<RepairReport> report = co_await repairer.Run();
   if (!report || report.value().was_stopped) co_return report;
   // Until then one leads to lost nodes.
   passed = co_await epochs.PassEpoch();

@@ -223,8 +223,7 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
   LeafWrite sought;  // Writes nothing: names the key.
   sought.SetKey(key, context_.geometry());
   LeafJob job(context_.locks, op, {&sought, 1});
-  const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(op, job, false, nullptr);
-  if (!outcome) co_return outcome.error();
+  BOOST_OUTCOME_CO_TRYV(co_await leaves_.Lock(op, job, false, nullptr));
   LockedLeaf& locked = job.locked;
   Result<std::string> value = MakeError(Code::kNotFound);
   LeafEditor::Found found = locked.editor->Find(key, sought.unit);

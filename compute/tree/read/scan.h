@@ -116,8 +116,6 @@ class Scanner {
   BlockFiller& filler() { return filler_; }
 
  private:
-  struct TakenLeaf;
-
   Task<Status> FetchSome(Op& op, Scan& scan);
   // Counts a failure at the scan's position.
   static bool HasFailedTooOften(Scan& scan);
@@ -154,12 +152,13 @@ class Scanner {
   // Moves past the leaf `at` of the run.
   static void PassLeft(Scan& scan);
 
-  // Takes the leaf of `ref` from `image` or, if that is torn or empty, reads it (again).
-  // `came_over_left`: see rule R8.
+  // Takes the leaf of `ref` from `image` or, if that is torn or empty, reads it (again) into a
+  // buffer of the page. `ref` outlives the view. `came_over_left`: from the left neighbour, so that
+  // a frozen leaf may be read (R8).
   // Errors: Corruption if the leaf's low fence is not the parent's separator, or the path to it is
   // of the past.
-  Task<Result<TakenLeaf>> ReadLeaf(Op& op, const NodeCache::LeafRef& ref,
-                                   std::span<const std::byte> image, bool came_over_left);
+  Task<Result<LeafView>> ReadLeaf(Op& op, ScanPage& page, const NodeCache::LeafRef& ref,
+                                  std::span<const std::byte> image, bool came_over_left);
   // The sibling behind a leaf that ended early. A repair makes the downlink (rule W6).
   // Returns: nullopt if the cached path is too far behind the tree.
   // Errors: Corruption if there is none.

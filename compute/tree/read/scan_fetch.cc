@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "compute/rules/rules.h"
 #include "compute/tree/read/scan.h"
@@ -20,11 +22,6 @@ constexpr uint32_t kMostFailures = 8;
 constexpr uint32_t kMaxReadsOfALeaf = 8;
 
 }  // namespace
-
-struct Scanner::TakenLeaf {
-  BufferLease bytes;  // empty if the image that was given is whole
-  std::optional<LeafView> view;
-};
 
 Task<Status> Scanner::Fetch(Scan& scan) {
   const RunningOperations::Scope scope(context_.running);
@@ -146,11 +143,9 @@ Task<Status> Scanner::BeginRun(Op& op, Scan& scan) {
   co_return co_await runs_.Read(op, run);
 }
 
-Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::LeafRef& ref,
-                                                   std::span<const std::byte> image,
-                                                   bool came_over_left) {
+Task<Result<LeafView>> Scanner::ReadLeaf(Op& op, ScanPage& page, const NodeCache::LeafRef& ref,
+                                         std::span<const std::byte> image, bool came_over_left) {
   const LeafGeometry& geometry = context_.geometry();
-  BufferLease again;
   std::optional<LeafView> leaf;
   if (!image.empty()) leaf = LeafView::Parse(image, ref.leaf, geometry, ref.low);
   if (!leaf) {
@@ -163,8 +158,8 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
       }
       co_return read.error();
     }
-    again = std::move(read.value());
-    leaf = LeafView::Parse({again.data(), geometry.node_bytes()}, ref.leaf, geometry, ref.low);
+    const BufferLease& bytes = page.leaves.emplace_back(std::move(read.value()));
+    leaf = LeafView::Parse({bytes.data(), geometry.node_bytes()}, ref.leaf, geometry, ref.low);
   }
   const bool is_of_the_past = leaf->frozen() && !rules::MayReadFrozen(came_over_left);
   // Each hop goes right, or a chain of damaged leaves could lead back (rule W7).
@@ -175,7 +170,7 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
     co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
   }
   LearnFrom(ref, *leaf);
-  co_return TakenLeaf{std::move(again), leaf};
+  co_return *leaf;
 }
 
 Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan, const Scan::Hop& hop) {
@@ -207,42 +202,35 @@ Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
     ref = *next.value();
     image = {};
   }
-  Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image, ref.leaf == scan.named);
-  if (!taken) co_return taken.error();
-  if (taken.value().bytes) scan.page.leaves.push_back(std::move(taken.value().bytes));
-  PassRight(scan, ref, *taken.value().view);
+  const Result<LeafView> leaf =
+      co_await ReadLeaf(op, scan.page, ref, image, ref.leaf == scan.named);
+  if (!leaf) co_return leaf.error();
+  PassRight(scan, ref, leaf.value());
   co_return Ok();
 }
 
 // Mirrors StepRight: the leaf with the siblings that split off it, from right to left.
 Task<Status> Scanner::StepLeft(Op& op, Scan& scan) {
-  struct Link {
-    NodeCache::LeafRef ref;  // The view points to its low fence.
-    TakenLeaf taken;
-  };
-  std::deque<Link> chain;  // in which a link stays where it is
+  std::deque<NodeCache::LeafRef> refs;  // stay where they are: views point to their low fences
+  std::vector<LeafView> chain;
   std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
-  NodeCache::LeafRef next = scan.run->refs[scan.at];
+  refs.push_back(scan.run->refs[scan.at]);
   RemotePtr named;
   for (;;) {
-    Link& link = chain.emplace_back(Link{next, {}});
-    Result<TakenLeaf> taken = co_await ReadLeaf(op, link.ref, image, link.ref.leaf == named);
-    if (!taken) co_return taken.error();
-    link.taken = std::move(taken.value());
-    const LeafView& leaf = *link.taken.view;
+    const NodeCache::LeafRef& ref = refs.back();
+    const Result<LeafView> read = co_await ReadLeaf(op, scan.page, ref, image, ref.leaf == named);
+    if (!read) co_return read.error();
+    const LeafView& leaf = chain.emplace_back(read.value());
     named = leaf.trailer().sibling();
     if (Reaches(scan, leaf)) break;
     const Result<std::optional<NodeCache::LeafRef>> behind =
-        Follow(scan, {link.ref, leaf.trailer().sibling(), leaf.high().key});
+        Follow(scan, {ref, named, leaf.high().key});
     if (!behind) co_return behind.error();
     if (!behind.value()) co_return Ok();
-    next = *behind.value();
+    refs.push_back(*behind.value());
     image = {};
   }
-  for (auto link = chain.rbegin(); link != chain.rend(); ++link) {
-    AddLeaf(scan, *link->taken.view, true, true);
-    if (link->taken.bytes) scan.page.leaves.push_back(std::move(link->taken.bytes));
-  }
+  for (const LeafView& leaf : std::views::reverse(chain)) AddLeaf(scan, leaf, true, true);
   PassLeft(scan);
   co_return Ok();
 }

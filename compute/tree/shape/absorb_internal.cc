@@ -36,8 +36,8 @@ Task<Result<std::optional<RemotePtr>>> ParentLinker::Absorb(Op& op, uint32_t lev
     InlineBatch<1> batch(right.server());
     batch.Add(Verb::Read(right.offset(), bytes, into));
     const Status done = co_await left.lock.Read(batch);
-    const Neighbours nodes{level, left.lock.node(), Key(left.view->low()), right,
-                           left.view->high().key};
+    const Neighbours nodes{RemotePtr(),           level, left.lock.node(),
+                           Key(left.view->low()), right, left.view->high().key};
     is_frozen = done && both.Combine(nodes, image, {into.data, bytes}, NodeUnion::Right::kFrozen);
   }
   if (!is_frozen) {

@@ -13,8 +13,7 @@ Task<Status> Merger::Absorb(Op& op, const Key& key) {
   sought.SetKey(key, context_.geometry());
   LeafJob job(context_.locks, op, {&sought, 1});
   job.is_whole = true;
-  const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(op, job, false, nullptr);
-  if (!outcome) co_return outcome.error();
+  BOOST_OUTCOME_CO_TRYV(co_await leaves_.Lock(op, job, false, nullptr));
   co_return co_await TakeOver(op, job.locked);
 }
 
@@ -42,7 +41,7 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
     if (!rules::MayTakeOver(IsBeingMerged(word))) co_return co_await locked.lock.Release();
   }
   NodeUnion both(context_.geometry());
-  const Neighbours nodes{0, locked.leaf(), locked.path.low, right, high.key};
+  const Neighbours nodes{RemotePtr(), 0, locked.leaf(), locked.path.low, right, high.key};
   const std::span<const std::byte> left(locked.image().data, node_bytes());
   const std::span<std::byte> image(buffers.value().data() + LockedBuffers::kImage,
                                    2 * size_t{node_bytes()});

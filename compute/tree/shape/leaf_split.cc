@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <optional>
 #include <utility>
 
@@ -18,7 +19,7 @@ constexpr size_t kUsualFenceBytes = 8;
 // How much of its room a leaf holds at least, nearly always: entries do not fill units evenly.
 constexpr double kUsualPacking = 0.88;
 
-Task<Result<Edited>> Fail(LockedLeaf& locked, Error error) {
+Task<Result<bool>> Fail(LockedLeaf& locked, Error error) {
   const Status ended = co_await LeafLocker::ReleaseAfter(locked, std::move(error));
   co_return ended.error();
 }
@@ -32,9 +33,9 @@ bool MayReadAlong(const Links& links, const Op& op, const LockedParent& parent) 
 
 }  // namespace
 
-LeafSplitter::Plan::Plan(const LeafPacker& packer, KeyView low, const Part& part, Fill fill)
-    : prefix_bytes(Bounds::Of(low, part.high).prefix.size()), rest(fill.rest) {
-  double most = fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes));
+LeafSplitter::Plan::Plan(const LeafPacker& packer, KeyView low, const Part& part)
+    : prefix_bytes(Bounds::Of(low, part.high).prefix.size()), rest(part.rest) {
+  double most = part.fill * static_cast<double>(packer.Capacity(kUsualFenceBytes));
   if (rest == Rest::kToFirst && !part.entries.empty()) {
     prefix_bytes = CommonBytes(part.entries.front().key, part.entries.back().key);
     most *= kUsualPacking;
@@ -88,7 +89,7 @@ bool LeafSplitter::IsTooLong(const Bounds& bounds, const Entry& entry) const {
          entry.key.size() > bounds.LongestKey(context_.geometry().max_suffix_bytes());
 }
 
-Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write) {
+Task<Result<bool>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const RemotePtr leaf = locked.leaf();
   Result<BufferLease> lease = context_.links.Buffer(node_bytes);
@@ -132,11 +133,11 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   batch.Add(Verb::Write(leaf.offset(), node_bytes, image.address()));
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(batch, RemoteLock::After::kRelease));
   if (locked.path.has_parent()) context_.cache.ReplaceHint(write.entry.key, leaf, hint);
-  co_return Edited::kDone;
+  co_return true;
 }
 
-Task<Result<Edited>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write,
-                                              Rearrangement& anew, BufferLease image) {
+Task<Result<bool>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write,
+                                            Rearrangement& anew, BufferLease image) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const RemotePtr leaf = locked.leaf();
   Result<Allocated<RemotePtr>> allocated =
@@ -146,12 +147,12 @@ Task<Result<Edited>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWr
   Chain chain(context_, 1);
   const Result<std::span<std::byte>> right = chain.unseen.Add(anew.rewrite.sibling);
   if (!right) co_return co_await Fail(locked, right.error());
-  Edited edited = Edited::kDone;
+  bool is_done = true;
   const std::optional<LeafHalves> halves =
-      EncodeHalves(write, anew, {image.data(), node_bytes}, right.value(), edited);
-  if (!halves && edited == Edited::kTooLong) {
+      EncodeHalves(write, anew, {image.data(), node_bytes}, right.value(), is_done);
+  if (!halves && write.is_too_long && !write.entry.is_long()) {
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
-    co_return edited;
+    co_return false;
   }
   if (!halves) {
     co_return co_await Fail(locked, CorruptNode(leaf, "a leaf that cannot be split"));
@@ -165,12 +166,12 @@ Task<Result<Edited>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWr
   chain.hints.push_back(halves->right_hint);
   chain.memory.push_back(std::move(allocated.value()));
   BOOST_OUTCOME_CO_TRYV(co_await Commit(op, locked, chain));
-  co_return edited;
+  co_return is_done;
 }
 
 std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                                      std::span<std::byte> left,
-                                                     std::span<std::byte> right, Edited& edited) {
+                                                     std::span<std::byte> right, bool& is_done) {
   std::optional<LeafHalves> halves;
   if (anew.cut.descends) halves = EncodeRoomBelow(packer_, anew.rewrite, anew.after, left, right);
   if (halves) return halves;
@@ -178,13 +179,13 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
   if (halves) return halves;
   if (IsTooLong(Bounds::Of(anew.rewrite.low, anew.rewrite.high), write.entry)) {
     write.replaced.reset();
-    edited = Edited::kTooLong;
+    write.is_too_long = true;
     return std::nullopt;
   }
   // Long fences and fragmentation may leave no room for the entry in either half. Without it, both
   // fit.
   write.replaced.reset();
-  edited = Edited::kSplitOnly;
+  is_done = false;
   if (anew.before.size() < 2) return std::nullopt;
   std::optional<LeafHalves> without =
       EncodeSplit(packer_, anew.rewrite, anew.before, 0, left, right);
@@ -193,8 +194,7 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
 }
 
 Task<Status> LeafSplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                                 std::span<const Part> parts, std::span<Plan> plans,
-                                 RemotePtr sibling, Chain& chain) {
+                                 std::span<const Part> parts, std::span<Plan> plans, Chain& chain) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   Result<BufferLease> first = context_.links.Buffer(node_bytes);
   if (!first) co_return first.error();
@@ -218,7 +218,7 @@ Task<Status> LeafSplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& p
       content.high = is_placed ? part.high : HighFence::At(LeafPacker::FenceAt(supply, end));
       content.entries = part.entries.subspan(begin, end - begin);
       content.own = own;
-      content.sibling = sibling;
+      content.sibling = locked.trailer->sibling();
       std::span<std::byte> next_image;
       if (!is_last) {
         Result<Allocated<RemotePtr>> allocated =
@@ -251,12 +251,15 @@ Task<Status> LeafSplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& p
 }
 
 Task<Status> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& packer,
-                                 std::span<const Part> parts, RemotePtr sibling, Fill fill) {
+                                 std::span<const Part> parts) {
+  assert(!parts.empty() && !parts.front().entries.empty() &&
+         locked.path.low <= parts.front().entries.front().key &&
+         parts.back().high == locked.unit(0).high());
   std::vector<Plan> plans;
   size_t expected = 0;
   KeyView low = locked.path.low;
   for (const Part& part : parts) {
-    plans.emplace_back(packer, low, part, fill);
+    plans.emplace_back(packer, low, part);
     // A chain of one leaf would be no split.
     if (parts.size() == 1) plans.back().leaves = std::max<size_t>(2, plans.back().leaves);
     expected += plans.back().leaves;
@@ -267,7 +270,7 @@ Task<Status> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& packer,
     context_.links.Prefetch(locked.path.parent, 0, context_.geometry().node_bytes());
   }
   Chain chain(context_, expected);
-  const Status built = co_await Build(op, locked, packer, parts, plans, sibling, chain);
+  const Status built = co_await Build(op, locked, packer, parts, plans, chain);
   if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());
   // In this order they may fit into one leaf after all.
   if (!chain.downlinks.empty()) op.kind = OperationClass::kInsertSplit;

@@ -8,7 +8,6 @@
 // Thread-safety: none; one for each session.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,12 +25,6 @@
 
 namespace gossamer {
 
-enum class Edited : uint8_t {
-  kDone,
-  kSplitOnly,  // the leaf was split without the write, which must be tried again
-  kTooLong,    // nothing was done: the leaf can take the key as a long key only
-};
-
 class LeafSplitter {
  public:
   // How full the leaves get that a split in the middle of the tree makes.
@@ -39,18 +32,16 @@ class LeafSplitter {
 
   // How full leaves get.
   enum class Rest : uint8_t {
-    kToLast,   // each gets `part` of what fits, the last one what is left
+    kToLast,   // each gets `fill` of what fits, the last one what is left
     kToFirst,  // likewise, the first one
     kToAll,    // all get about as much
   };
-  struct Fill {
-    double part = 1;
-    Rest rest = Rest::kToLast;
-  };
-  // The entries of a range that starts where the one before ends.
+  // The entries of a range that starts where the one before ends, for one leaf or more.
   struct Part {
     std::span<const Entry> entries;
     HighFence high;
+    double fill = 1;
+    Rest rest = Rest::kToLast;
   };
 
   LeafSplitter(TreeContext& context, const LeafLocker& leaves, ParentLinker& parents)
@@ -58,30 +49,24 @@ class LeafSplitter {
 
   // Rewrites the locked leaf with `write` applied: in place if it fits, else as two leaves. Always
   // ends the lock. A prefix of its own makes room in a leaf whose keys share more than its range.
+  // Returns whether the write is done. If not, it must be tried again: the leaf was split without
+  // it, or nothing was done, as the leaf can take the key as a long key only
+  // (`write.is_too_long`).
   // Errors: as LeafWriter::WriteUntilDone, with the loss noted in `op`.
   // Cost: 1 RT to READ the leaf whole, unless that was done with the lock because the leaf was
   // known to be full; then 1 RT to WRITE it in place, or as Split.
-  Task<Result<Edited>> Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write);
+  Task<Result<bool>> Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write);
 
-  // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold `entries`.
-  // Always ends the lock.
-  // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf in
-  // the order of its units.
+  // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold the
+  // entries of `parts`. No leaf has entries of two parts: what is right for the entries of a leaf,
+  // with its prefix and its fence, is right for those of a part of its range. Always ends the lock.
+  // Requires: the keys ascend and are in the leaf's range, where the last part ends; the entries do
+  // not fit into one leaf in the order of its units.
   // Errors: MaybeApplied; after any other error nothing was written.
   // Cost: 1 RT for one new leaf on the leaf's server, else 2 RT; 1 RT for each parent that was
   // locked along with them, 2 RT if that is on another server than the one new leaf (rule W4); no
   // allocation an entry.
-  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
-                     Fill fill) {
-    assert(!entries.empty() && locked.path.low <= entries.front().key);
-    const Part part{entries, locked.unit(0).high()};
-    co_return co_await Split(op, locked, packer, {&part, 1}, locked.trailer->sibling(), fill);
-  }
-  // The same for a leaf that takes over its sibling's range. No leaf has entries of two parts: what
-  // is right for the entries of a leaf, with its prefix and its fence, is right for those of a part
-  // of its range. `sibling` is behind all parts.
-  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Part> parts,
-                     RemotePtr sibling, Fill fill);
+  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Part> parts);
 
  private:
   // The leaves that take the place of one.
@@ -101,7 +86,7 @@ class LeafSplitter {
   };
   // What is left of a part to place, and in how many leaves about.
   struct Plan {
-    Plan(const LeafPacker& packer, KeyView low, const Part& part, Fill fill);
+    Plan(const LeafPacker& packer, KeyView low, const Part& part);
 
     LeafPacker::Most most() const;
     // Call when `entries` were placed.
@@ -123,20 +108,18 @@ class LeafSplitter {
   };
 
   static Rearrangement Rearrange(const LockedLeaf& locked, LeafWrite& write);
-  Task<Result<Edited>> SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew,
-                                  BufferLease image);
+  Task<Result<bool>> SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew,
+                                BufferLease image);
   // Whether a leaf with `bounds` does not take the key of `entry` whole.
   bool IsTooLong(const Bounds& bounds, const Entry& entry) const;
-  // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry, and to
-  // kTooLong if that has to be a long key.
-  // Returns: nullopt if the leaf cannot be split.
+  // Encodes both halves. Clears `is_done` if neither has the write's own entry.
+  // Returns: nullopt if the leaf cannot be split, or the entry has to be that of a long key.
   std::optional<LeafHalves> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                          std::span<std::byte> left, std::span<std::byte> right,
-                                         Edited& edited);
+                                         bool& is_done);
   // Allocates and encodes a chain of as many leaves as `parts` take.
   Task<Status> Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                     std::span<const Part> parts, std::span<Plan> plans, RemotePtr sibling,
-                     Chain& chain);
+                     std::span<const Part> parts, std::span<Plan> plans, Chain& chain);
 
   // Writes the chain, ends the lock, and makes the downlinks.
   Task<Status> Commit(Op& op, LockedLeaf& locked, Chain& chain);

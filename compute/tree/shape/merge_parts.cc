@@ -6,8 +6,8 @@
 
 namespace gossamer {
 
-Task<Result<bool>> MergeParts::TryLocks(RemotePtr parent, const Neighbours& between) {
-  const std::array<RemotePtr, kRoles> nodes{parent, between.left, between.right};
+Task<Result<bool>> MergeParts::TryLocks(const Neighbours& nodes) {
+  const std::array<RemotePtr, kRoles> pointers{nodes.parent, nodes.left, nodes.right};
   std::array<Verb, kRoles> reads;
   for (size_t role = 0; role < kRoles; ++role) {
     Part& part = parts_[role];
@@ -16,10 +16,10 @@ Task<Result<bool>> MergeParts::TryLocks(RemotePtr parent, const Neighbours& betw
     part.buffers = std::move(buffers.value());
     part.own.UseWords(part.buffers.address(LockedBuffers::kLockWord),
                       part.buffers.address(LockedBuffers::kUnlockWord));
-    BOOST_OUTCOME_CO_TRYV(co_await part.own.AimAt(nodes[role]));
+    BOOST_OUTCOME_CO_TRYV(co_await part.own.AimAt(pointers[role]));
     BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op_, part.own.server()));
-    reads[role] =
-        Verb::Read(nodes[role].offset(), node_bytes(), part.buffers.address(LockedBuffers::kImage));
+    reads[role] = Verb::Read(pointers[role].offset(), node_bytes(),
+                             part.buffers.address(LockedBuffers::kImage));
   }
   if (!TryTakeTurns()) co_return false;
   parts_[kRight].lock().MarkAsMerge();

@@ -32,7 +32,7 @@ class MergeParts {
   // Tries the locks of the nodes, and READs these behind them. Returns whether all are held: then
   // the images are those of the nodes. If not, or after an error, some may be held.
   // Cost: 1 RT.
-  Task<Result<bool>> TryLocks(RemotePtr parent, const Neighbours& between);
+  Task<Result<bool>> TryLocks(const Neighbours& nodes);
   std::span<std::byte> image(Role role) {
     return {parts_[role].buffers.data() + LockedBuffers::kImage, node_bytes()};
   }

@@ -96,12 +96,12 @@ Task<Result<std::optional<bool>>> Merger::Improve(Op& op, const MergeQueue::Requ
       co_return co_await LowerRoot(op, request.level, root.value());
     }
   }
-  const Result<std::optional<Found>> found = co_await Look(op, request.level, request.key);
+  const Result<std::optional<Neighbours>> found = co_await Look(op, request.level, request.key);
   if (!found) co_return found.error();
   if (!found.value()) co_return std::optional<bool>();
   const Result<bool> merged = co_await Merge(op, *found.value());
   if (!merged) co_return merged.error();
-  if (merged.value()) NoteNext(found.value()->nodes);
+  if (merged.value()) NoteNext(*found.value());
   co_return std::optional(merged.value());
 }
 
@@ -143,23 +143,21 @@ Task<Status> Merger::Finish(Op& op, uint32_t level, const Key& key) {
 }
 
 // 1 RT to read the parent, and 1 RT for the node and its neighbours.
-Task<Result<std::optional<Merger::Found>>> Merger::Look(Op& op, uint32_t level, const Key& key) {
-  const std::optional<Found> nothing;
+Task<Result<std::optional<Neighbours>>> Merger::Look(Op& op, uint32_t level, const Key& key) {
+  const std::optional<Neighbours> nothing;
   const SearchGoal goal = SearchGoal::Covering(key);
   const Result<NodeCache::Step> path = co_await context_.descent.To(op, goal, level);
   if (!path) co_return path.error();
   if (path.value().level != level || !path.value().has_parent()) co_return nothing;
-  Found found;
-  found.parent = path.value().parent;
-  const Result<InternalNode> parent = co_await context_.nodes.ReadInternal(op, found.parent);
+  const RemotePtr at = path.value().parent;
+  const Result<InternalNode> parent = co_await context_.nodes.ReadInternal(op, at);
   if (!parent) {
     context_.cache.ForgetPath(path.value());
     co_return parent.error();
   }
   const InternalNode& above = parent.value();
   if (above.was_root()) {
-    const Result<bool> lowered =
-        co_await parents_.height().Lower(op, RootWord(found.parent, above.level));
+    const Result<bool> lowered = co_await parents_.height().Lower(op, RootWord(at, above.level));
     if (!lowered) co_return lowered.error();
   }
   const bool covers = above.level == level + 1 && !above.frozen && !goal.IsBefore(above.low()) &&
@@ -192,36 +190,34 @@ Task<Result<std::optional<Merger::Found>>> Merger::Look(Op& op, uint32_t level, 
                                       node_bytes());
   };
   NodeUnion both(context_.geometry());
+  std::optional<Neighbours> found;
   size_t least = 0;
-  bool is_found = false;
   for (size_t i = first; i + 1 < end; ++i) {
     const InternalNode::Child& left = above.children[i];
     const InternalNode::Child& right = above.children[i + 1];
-    const Neighbours nodes{level, left.pointer, left.separator, right.pointer, right.separator};
+    const Neighbours nodes{at, level, left.pointer, left.separator, right.pointer, right.separator};
     uint64_t hint = 0;
     const bool fit = both.Combine(nodes, image(i), image(i + 1), NodeUnion::Right::kLive) &&
                      AreWorthAMerge(both) &&
                      both.Encode({merged.value().data(), node_bytes()}, hint);
-    if (!fit || (is_found && both.bytes() >= least)) continue;
-    found.nodes = nodes;
+    if (!fit || (found && both.bytes() >= least)) continue;
+    found = nodes;
     least = both.bytes();
-    is_found = true;
   }
-  co_return is_found ? std::optional(found) : nothing;
+  co_return found;
 }
 
-Task<Result<bool>> Merger::Merge(Op& op, const Found& found) {
-  const Neighbours& nodes = found.nodes;
+Task<Result<bool>> Merger::Merge(Op& op, const Neighbours& nodes) {
   MergeParts parts(context_, op);
   Result<BufferLease> merged = context_.links.Buffer(node_bytes());
   if (!merged) co_return merged.error();
-  const Result<bool> locked = co_await parts.TryLocks(found.parent, nodes);
+  const Result<bool> locked = co_await parts.TryLocks(nodes);
   NodeUnion both(context_.geometry());
   std::optional<InternalNode> parent;
   uint64_t hint = 0;
   bool is_possible = locked && locked.value();
   if (is_possible) {
-    parent = DropDownlink(found, parts.image(MergeParts::kParent));
+    parent = DropDownlink(nodes, parts.image(MergeParts::kParent));
     is_possible = parent &&
                   both.Combine(nodes, parts.image(MergeParts::kLeft),
                                parts.image(MergeParts::kRight), NodeUnion::Right::kLive) &&
@@ -241,7 +237,7 @@ Task<Result<bool>> Merger::Merge(Op& op, const Found& found) {
   }
   // Nothing leads to it, and nobody writes to it (PROTOCOL.md).
   context_.memory.FreeNode(op, nodes.right);
-  context_.cache.Insert(op.began.flushes, found.parent, *parent);
+  context_.cache.Insert(op.began.flushes, nodes.parent, *parent);
   if (nodes.level == 0) {
     context_.cache.ReplaceHint(nodes.low, nodes.left, hint);
   } else {
@@ -254,9 +250,9 @@ Task<Result<bool>> Merger::Merge(Op& op, const Found& found) {
   co_return true;
 }
 
-std::optional<InternalNode> Merger::DropDownlink(const Found& found, std::span<std::byte> parent) {
-  const Neighbours& nodes = found.nodes;
-  const std::optional<InternalView> view = InternalView::Parse(parent, found.parent);
+std::optional<InternalNode> Merger::DropDownlink(const Neighbours& nodes,
+                                                 std::span<std::byte> parent) {
+  const std::optional<InternalView> view = InternalView::Parse(parent, nodes.parent);
   const bool covers = view && !view->frozen() && view->level() == nodes.level + 1 &&
                       view->low() <= nodes.low.view() && view->high().Admits(nodes.separator);
   if (!covers) return std::nullopt;
@@ -268,7 +264,7 @@ std::optional<InternalNode> Merger::DropDownlink(const Found& found, std::span<s
   if (!leads_to_both) return std::nullopt;
   node.children.erase(node.children.begin() + static_cast<ptrdiff_t>(index));
   node.version = Next(node.version);
-  EncodeInternal(parent, found.parent, node);  // less always fits
+  EncodeInternal(parent, nodes.parent, node);  // less always fits
   return node;
 }
 

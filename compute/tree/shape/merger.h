@@ -51,12 +51,6 @@ class Merger {
   Task<Status> Absorb(Op& op, const Key& key);
 
  private:
-  // What was found to be merged.
-  struct Found {
-    RemotePtr parent;
-    Neighbours nodes;
-  };
-
   // Merges the node that `request` names, or has the root give way. Returns whether something was
   // done. nullopt: nothing is to be done.
   Task<Result<std::optional<bool>>> Improve(Op& op, const MergeQueue::Request& request);
@@ -70,12 +64,13 @@ class Merger {
   void NoteNext(const Neighbours& merged) const;
   Task<Status> Finish(Op& op, uint32_t level, const Key& key);
   // Looks for a neighbour that the node which covers `key` can be merged with.
-  Task<Result<std::optional<Found>>> Look(Op& op, uint32_t level, const Key& key);
+  Task<Result<std::optional<Neighbours>>> Look(Op& op, uint32_t level, const Key& key);
   // Returns whether the nodes were merged.
-  Task<Result<bool>> Merge(Op& op, const Found& found);
+  Task<Result<bool>> Merge(Op& op, const Neighbours& nodes);
   // Drops the downlink to the right node from the parent's image. Returns the parent; nullopt if it
   // is not that of both.
-  static std::optional<InternalNode> DropDownlink(const Found& found, std::span<std::byte> parent);
+  static std::optional<InternalNode> DropDownlink(const Neighbours& nodes,
+                                                  std::span<std::byte> parent);
   // The rest of Absorb. Ends the lock.
   Task<Status> TakeOver(Op& op, LockedLeaf& locked);
   // Undoes the merge of which the left leaf is locked and the right one frozen: makes that one

@@ -17,6 +17,7 @@ namespace gossamer {
 
 // A node and the node right of it.
 struct Neighbours {
+  RemotePtr parent;  // of both; null if it is not needed
   uint32_t level = 0;
   RemotePtr left;
   Key low;  // where the left one starts

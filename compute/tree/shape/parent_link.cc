@@ -166,24 +166,24 @@ Task<Result<RemotePtr>> ParentLinker::FindParent(Op& op, uint32_t level, const K
   co_return found.value().node;
 }
 
-Task<Result<ParentLinker::Tried>> ParentLinker::Try(Op& op, uint32_t level, RemotePtr child,
-                                                    LockedParent& parent) {
+Task<Result<bool>> ParentLinker::Try(Op& op, uint32_t level, RemotePtr child,
+                                     LockedParent& parent) {
   RemoteLock& lock = parent.lock;
   if (!lock.HasTurn() && !lock.TryTakeTurn()) {
     // A repair does not wait; the next hop tries again.
     if (op.is_repair) co_return MakeError(Code::kContended);
     const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
-    if (answer == LockTable::Answer::kLookUp) co_return Tried::kLookAgain;
+    if (answer == LockTable::Answer::kLookUp) co_return false;
     if (answer == LockTable::Answer::kClosed) {
       BOOST_OUTCOME_CO_TRYV(co_await lock.AwaitSettled());
-      co_return Tried::kLookAgain;
+      co_return false;
     }
   }
   std::array<Verb, 3> reads;
   const uint32_t read_count = AddReads(parent, level, child, true, reads);
   const Result<RemoteLock::Attempt> tried = co_await lock.Try({reads.data(), read_count});
   if (!tried) co_return tried.error();
-  co_return Tried::kTried;
+  co_return true;
 }
 
 Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, RemotePtr child,
@@ -208,9 +208,9 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
         pointer = found.value();
       }
       BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
-      const Result<Tried> tried = co_await Try(op, level, child, parent);
+      const Result<bool> tried = co_await Try(op, level, child, parent);
       if (!tried) co_return tried.error();
-      if (tried.value() == Tried::kLookAgain) continue;
+      if (!tried.value()) continue;
     }
     if (!lock.is_held()) {
       BOOST_OUTCOME_CO_TRYV(co_await lock.BackOff());

@@ -81,7 +81,6 @@ class ParentLinker {
   TreeHeight& height() { return height_; }
 
  private:
-  enum class Tried : uint8_t { kTried, kLookAgain };
   // A node to the right of a parent, which was full.
   struct RightNode {
     InternalNode node;
@@ -98,7 +97,8 @@ class ParentLinker {
   // Errors: also Contended, if the tree is lower than `level`.
   Task<Result<RemotePtr>> FindParent(Op& op, uint32_t level, const Key& separator,
                                      LockedParent& parent);
-  Task<Result<Tried>> Try(Op& op, uint32_t level, RemotePtr child, LockedParent& parent);
+  // Returns false if the parent must be looked for again.
+  Task<Result<bool>> Try(Op& op, uint32_t level, RemotePtr child, LockedParent& parent);
   Status AllocateBuffers(LockedParent& parent);
   // Adds the downlinks from `children` on that lie in the locked parent's range, and drops them
   // from `children`. Appends to `above` what the level above has to learn. Always ends the lock.

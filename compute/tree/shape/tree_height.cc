@@ -206,7 +206,8 @@ Task<Result<std::optional<RemotePtr>>> TreeHeight::Freeze(Op& op, RemoteLock& wo
   co_return std::optional(node->children[0].pointer);
 }
 
-// Posted under the lock's lease (rule L4), and only while what it links is ours (rule U4).
+// Posted in the lock's epoch (L4), and only while what it links is ours (U4: no memory of an ended
+// lease).
 Task<Result<std::optional<bool>>> TreeHeight::Swap(Op& op, RemoteLock& lock, RootWord from,
                                                    RootWord to, LocalAddress word_at) {
   BOOST_OUTCOME_CO_TRYV(co_await lock.EnterEpoch());

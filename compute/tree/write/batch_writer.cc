@@ -108,7 +108,7 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
   }
   const auto scratch = idle_.Take();
   WriteBatch batch(WriteMode::kPut, pairs, {});
-  const size_t unsorted = batch.FindUnsorted();
+  const size_t unsorted = FindUnsorted(pairs);
   if (unsorted != pairs.size()) {
     co_return SortedLoad{0, MakeError(Code::kInvalidArgument,
                                       fmt::format("key {} of a sorted load is less than the one "
@@ -124,7 +124,17 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
 
 Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
   const RunningOperations::Scope scope(context_.running);
-  co_await pipeline_.Write(batch, rest);
+  rest.clear();
+  rest.reserve(batch.size());
+  // Ranges that touch become one, which may be written as one group.
+  co_await pipeline_.Write(batch, [&rest](WriteBatch::Range writes, bool are_left) {
+    if (!are_left) return;
+    if (!rest.empty() && rest.back().end == writes.first) {
+      rest.back().end = writes.end;
+    } else {
+      rest.push_back(writes);
+    }
+  });
   Call call{batch, rest};
   Workers workers(context_.links.scheduler());
   while (StartRange(call) && workers.running() < kWindow) workers.Start(Work(call));
@@ -132,7 +142,7 @@ Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>&
 }
 
 Task<void> BatchWriter::Work(Call& call) {
-  CriticalPath::Sequence sequence(call.critical_path);
+  OperationSequence sequence(call.critical_path);
   while (StartRange(call)) co_await WriteGroup(call.batch, NextGroup(call), sequence);
 }
 
@@ -147,7 +157,7 @@ bool BatchWriter::StartRange(Call& call) {
 }
 
 Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
-                                    CriticalPath::Sequence& sequence, NodeCache::Step path,
+                                    OperationSequence& sequence, NodeCache::Step path,
                                     std::optional<Moment> began) {
   for (size_t position = first; position < end; ++position) {
     if (batch.mode() == WriteMode::kModify) {
@@ -165,7 +175,7 @@ Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
 }
 
 Task<void> BatchWriter::SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end,
-                                           const Status& status, CriticalPath::Sequence& sequence) {
+                                           const Status& status, OperationSequence& sequence) {
   for (size_t position = first; position < end; ++position) {
     const bool wrote_nothing = batch.keeps_results() && !batch.result(position);
     if (wrote_nothing) {
@@ -176,8 +186,7 @@ Task<void> BatchWriter::SettleMaybeApplied(WriteBatch& batch, size_t first, size
   }
 }
 
-Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
-                                   CriticalPath::Sequence& sequence) {
+Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group, OperationSequence& sequence) {
   // A single write may also be done along with another operation's.
   if (!group.is_plain || group.end - group.first == 1) {
     co_return co_await WriteSingly(batch, group.first, group.end, sequence, group.path,

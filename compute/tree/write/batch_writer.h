@@ -19,8 +19,8 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/critical_path.h"
 #include "compute/tree/write/leaf_writer.h"
+#include "compute/tree/write/operation_sequence.h"
 #include "compute/tree/write/write_batch.h"
 #include "compute/tree/write/write_pipeline.h"
 #include "gossamer/modifier.h"
@@ -52,21 +52,21 @@ class BatchWriter {
     size_t end = 0;
     bool is_plain = false;
     NodeCache::Step path;         // without a node if it is not cached
-    std::optional<Moment> began;  // when it was looked up, if it was (rule R9)
+    std::optional<Moment> began;  // of that lookup (R9: no pointer of an earlier lease)
   };
   // The groups of some ranges of a batch, each from left to right.
   struct Call {
     WriteBatch& batch;
     std::span<const WriteBatch::Range> ranges;
     size_t next_range = 0;
-    size_t next = 0;  // the first write of the present range that no group has yet
-    size_t end = 0;   // of the present range
-    CriticalPath critical_path{};
+    size_t next = 0;             // the first write of the present range that no group has yet
+    size_t end = 0;              // of the present range
+    uint64_t critical_path = 0;  // round trips: see OperationSequence
   };
 
   // Kept for the next call.
   struct Scratch {
-    WriteBatch::Order order;
+    KeyOrder order;
     std::vector<KeyValueView> pairs;
     std::vector<Modification> modifications;
     std::vector<WriteBatch::Range> rest;
@@ -81,15 +81,14 @@ class BatchWriter {
   static size_t FindEnd(const WriteBatch& batch, size_t first, size_t limit,
                         const HighFence& fence);
   Task<void> Work(Call& call);
-  Task<void> WriteGroup(WriteBatch& batch, Group group, CriticalPath::Sequence& sequence);
+  Task<void> WriteGroup(WriteBatch& batch, Group group, OperationSequence& sequence);
   // Each write by itself, in order. `path` is that of the first, and `began` is when it was looked
   // up.
-  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end,
-                         CriticalPath::Sequence& sequence, NodeCache::Step path = {},
-                         std::optional<Moment> began = std::nullopt);
+  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end, OperationSequence& sequence,
+                         NodeCache::Step path = {}, std::optional<Moment> began = std::nullopt);
   // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
   Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status,
-                                CriticalPath::Sequence& sequence);
+                                OperationSequence& sequence);
 
   TreeContext& context_;
   LeafWriter& writer_;

@@ -1,5 +1,6 @@
 #include "compute/tree/write/gathered_puts.h"
 
+#include <functional>
 #include <utility>
 
 namespace gossamer {
@@ -19,28 +20,6 @@ GatheredPuts::GatheredPuts(TreeContext& context, WritePipeline& pipeline, LeafWr
       single_(single),
       writes_(OneForEachMode<Writes>(context, std::make_index_sequence<kWriteModes>())) {}
 
-class GatheredPuts::Waker final : public WritePipeline::Watcher {
- public:
-  Waker(Writes& writes, Writes::Group& group, const WriteBatch& batch)
-      : writes_(writes), group_(group), batch_(batch) {}
-
-  void Done(WriteBatch::Range writes) override { Resume(writes, false); }
-  void NotPlain(WriteBatch::Range writes) override { Resume(writes, true); }
-
- private:
-  void Resume(WriteBatch::Range writes, bool is_left) {
-    for (size_t position = writes.first; position < writes.end; ++position) {
-      const size_t index = batch_.IndexOf(position);
-      group_.state.is_left[index] = is_left;
-      writes_.Resume(group_, index);
-    }
-  }
-
-  Writes& writes_;
-  Writes::Group& group_;
-  const WriteBatch& batch_;
-};
-
 Task<Status> GatheredPuts::WriteTogether(KeyView key, std::string_view value, WriteMode mode) {
   if (mode == WriteMode::kDelete) value = {};
   if (!writes(mode).is_open()) ++in_flight_;
@@ -53,8 +32,15 @@ Task<Status> GatheredPuts::WriteTogether(KeyView key, std::string_view value, Wr
 Task<void> GatheredPuts::Do(Writes::Group& group, WriteMode mode) {
   WriteBatch batch(mode, group.joined(), std::span(group.state.results).first(group.size));
   batch.Sort(group.state.order);
-  Waker waker(writes(mode), group, batch);
-  co_await pipeline_.Write(batch, waker);
+  const auto resume = [&](WriteBatch::Range range, bool are_left) {
+    for (size_t position = range.first; position < range.end; ++position) {
+      const size_t index = batch.IndexOf(position);
+      group.state.is_left[index] = are_left;
+      writes(mode).Resume(group, index);
+    }
+  };
+  // By reference: that needs no allocation.
+  co_await pipeline_.Write(batch, std::ref(resume));
 }
 
 }  // namespace gossamer

@@ -51,10 +51,8 @@ class GatheredPuts {
   struct State {
     std::array<bool, kMostGathered> is_left;  // to its coroutine
     std::vector<Status> results = std::vector<Status>(kMostGathered, Ok());
-    WriteBatch::Order order;
+    KeyOrder order;
   };
-  // Lets the writes of a group go on.
-  class Waker;
 
   Writes& writes(WriteMode mode) { return writes_[static_cast<size_t>(mode)]; }
   // An estimate: running() includes the session's own background tasks.

@@ -22,22 +22,21 @@ Task<Status> LeafCommitter::Commit(LeafJob& job) const {
 void LeafCommitter::Prepare(LeafJob& job) const {
   LockedLeaf& locked = job.locked;
   const LeafEditor& editor = *locked.editor;
-  LeafJob::Ending& ending = job.ending;
-  ending.granted = GrantWaiters(locked);
+  job.granted = GrantWaiters(locked);
   if (locked.path.has_parent() && editor.MayCorrectHint())
     leaves_.LearnHint(locked, locked.path.low);
-  ending.has_changes = editor.changed() != 0;
-  ending.is_sparse = editor.has_removed() && editor.IsSparse();
-  ending.next = ending.has_changes ? locked.lock.NextWaiter() : nullptr;
+  job.has_changes = editor.changed() != 0;
+  job.is_sparse = editor.has_removed() && editor.IsSparse();
+  job.next_turn = job.has_changes ? locked.lock.NextWaiter() : nullptr;
 }
 
 Task<Status> LeafCommitter::CommitPrepared(LeafJob& job) const {
   Status result = Ok();
   RemoteLock& lock = job.locked.lock;
-  if (job.ending.has_changes) {
+  if (job.has_changes) {
     InlineBatch<kMaxVerbs> batch(job.locked.leaf().server());
     AddWrites(job.locked, batch);
-    result = co_await lock.Commit(batch, job.ending.after());
+    result = co_await lock.Commit(batch, job.after_commit());
   } else {
     result = co_await lock.Release();
   }
@@ -45,7 +44,7 @@ Task<Status> LeafCommitter::CommitPrepared(LeafJob& job) const {
 }
 
 Status LeafCommitter::Conclude(LeafJob& job, const Status& result) const {
-  Status status = job.ending.has_changes ? result : rules::AnswerAfter(result);
+  Status status = job.has_changes ? result : rules::AnswerAfter(result);
   if (status) {
     ConcludeWritten(job);
   } else {
@@ -55,10 +54,9 @@ Status LeafCommitter::Conclude(LeafJob& job, const Status& result) const {
 }
 
 void LeafCommitter::ConcludeWritten(LeafJob& job) const {
-  const LeafJob::Ending& ending = job.ending;
-  if (!ending.granted.empty()) AnswerWaiters(job, Ok());
-  if (ending.is_sparse) context_.events.OnSparseLeaf(Key(job.locked.within()));
-  if (ending.next != nullptr) leaves_.HandOver(job.locked, *ending.next);
+  if (!job.granted.empty()) AnswerWaiters(job, Ok());
+  if (job.is_sparse) context_.events.OnSparseLeaf(Key(job.locked.within()));
+  if (job.next_turn != nullptr) leaves_.HandOver(job.locked, *job.next_turn);
 }
 
 // Applies to the leaf what the jobs of waiters want of it, and takes them out of the queue: first
@@ -90,8 +88,8 @@ LockTable::WaiterList LeafCommitter::GrantWaiters(LockedLeaf& locked) const {
 }
 
 void LeafCommitter::AnswerWaiters(LeafJob& job, const Status& status) const {
-  while (!job.ending.granted.empty()) {
-    LockTable::Waiter& waiter = job.ending.granted.Pop();
+  while (!job.granted.empty()) {
+    LockTable::Waiter& waiter = job.granted.Pop();
     LeafWrite& write = LeafJob::From(*waiter.wish).first();
     ++context_.counters.locks.combined;
     // Nothing was written; or not by this one, whose answer does not count then (rule L5).
@@ -126,7 +124,7 @@ void LeafCommitter::AddCommit(LeafJob& job, Batch& batch) const {
   assert(lock.is_held() && lock.IsInEpoch());
   const size_t first = batch.verbs().size();
   AddWrites(job.locked, batch);
-  lock.AddEnd(batch, first, job.ending.after());
+  lock.AddEnd(batch, first, job.after_commit());
   job.batch = &batch;
 }
 

@@ -27,7 +27,7 @@ class LeafCommitter {
 
   // Commit in steps, for a caller that posts and awaits the verbs itself.
   //
-  // Applies the waiters' jobs that can be granted, and decides how the lock ends: see `job.ending`.
+  // Applies the waiters' jobs that can be granted, and decides how the lock ends.
   void Prepare(LeafJob& job) const;
   // Verbs that AddCommit adds, at most.
   static constexpr uint32_t kMaxVerbs = RemoteLock::kMaxWrites + 1;

@@ -58,18 +58,7 @@ struct LeafJob : LockTable::Wish {
     kHeld,     // the lock was taken, or came along
     kEdited,   // likewise, and all writes are in the image
     kLate,     // likewise, under a lease that is perhaps not the present queue pair's
-  };
-
-  // What becomes of the leaf's lock and of its waiters when the leaf is written.
-  struct Ending {
-    LockTable::WaiterList granted;      // Their writes are written along.
-    LockTable::Waiter* next = nullptr;  // gets the lock
-    bool has_changes = false;           // Without, the commit is the release alone.
-    bool is_sparse = false;             // The leaf has lost entries, and may be worth a merge.
-
-    RemoteLock::After after() const {
-      return next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease;
-    }
+    kGranted,  // another job has done the writes along with its own
   };
 
   // `all` outlive the job; their keys ascend.
@@ -84,6 +73,9 @@ struct LeafJob : LockTable::Wish {
   LeafWrite& first() const { return writes.front(); }
   // Whether its lock ends with a commit: of the writes, or without any.
   bool ends_with_commit() const { return state == State::kHeld || state == State::kEdited; }
+  RemoteLock::After after_commit() const {
+    return next_turn != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease;
+  }
 
   State state = State::kOpen;
   // At least one, and at most kFew. Of more, the first stands for all, and `is_whole` is set.
@@ -102,7 +94,11 @@ struct LeafJob : LockTable::Wish {
   uint32_t known_units = 0;  // bit set
   bool knows_trailer = false;
 
-  Ending ending;
+  // What becomes of the leaf's lock and of its waiters, once the commit was prepared.
+  bool has_changes = false;                // Without, the commit is the release alone.
+  bool is_sparse = false;                  // The leaf has lost entries, and may be worth a merge.
+  LockTable::WaiterList granted;           // Their writes are written along.
+  LockTable::Waiter* next_turn = nullptr;  // gets the lock
 };
 
 }  // namespace gossamer

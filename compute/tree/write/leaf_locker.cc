@@ -26,8 +26,7 @@ Status LeafLocker::UseBuffer(LeafJob& job) const {
   return Ok();
 }
 
-Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafJob& job, bool may_be_granted,
-                                                   Batch* alongside) {
+Task<Status> LeafLocker::Lock(Op& op, LeafJob& job, bool may_be_granted, Batch* alongside) {
   assert(job.state == LeafJob::State::kOpen || job.state == LeafJob::State::kTried ||
          (job.batch->status() == VerbStatus::kSuccess &&
           (job.state == LeafJob::State::kRefused || job.state == LeafJob::State::kHeld)));
@@ -56,11 +55,15 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafJob& job, bool ma
       job.known_units = 0;
       job.knows_trailer = false;
       if (!locked.lock.HasTurn() && !locked.lock.TryTakeTurn()) {
-        const Result<Turn> turn = co_await AwaitTurn(op, job, may_be_granted, alongside);
-        if (!turn) co_return turn.error();
-        if (turn.value() == Turn::kDoneByAnother) co_return Outcome::kDoneByAnother;
-        if (turn.value() == Turn::kLookUp) search.has_path = false;
-        if (turn.value() != Turn::kMine) continue;
+        using Answer = LockTable::Answer;
+        const Result<Answer> answer = co_await AwaitTurn(op, job, may_be_granted, alongside);
+        if (!answer) co_return answer.error();
+        if (answer.value() == Answer::kDone) {
+          job.state = LeafJob::State::kGranted;
+          co_return Ok();
+        }
+        if (answer.value() == Answer::kLookUp) search.has_path = false;
+        if (answer.value() != Answer::kTurn) continue;
       }
       BeginImage(job);
       if (locked.lock.is_held() && job.known_units != 0) {
@@ -87,7 +90,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafJob& job, bool ma
     const bool is_valid = Accept(locked, job.wanted);
     if (is_valid && locked.unit(job.first().unit).Admits(key)) {
       job.state = LeafJob::State::kHeld;
-      co_return Outcome::kLocked;
+      co_return Ok();
     }
     BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(op, job, is_valid, search));
   }
@@ -157,8 +160,8 @@ void LeafLocker::LearnHint(const LockedLeaf& locked, KeyView key) const {
       [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
 }
 
-Task<Result<LeafLocker::Turn>> LeafLocker::AwaitTurn(Op& op, LeafJob& job, bool may_be_granted,
-                                                     Batch*& alongside) const {
+Task<Result<LockTable::Answer>> LeafLocker::AwaitTurn(Op& op, LeafJob& job, bool may_be_granted,
+                                                      Batch*& alongside) const {
   LockedLeaf& locked = job.locked;
   if (alongside != nullptr) {
     // An operation that does this write along with its own needs the block to be written.
@@ -171,15 +174,13 @@ Task<Result<LeafLocker::Turn>> LeafLocker::AwaitTurn(Op& op, LeafJob& job, bool 
   }
   job.node = locked.leaf();
   const LockTable::Answer answer = co_await locked.lock.TakeTurn(may_be_granted ? &job : nullptr);
-  if (answer == LockTable::Answer::kDone) co_return Turn::kDoneByAnother;
-  if (answer == LockTable::Answer::kLookUp) co_return Turn::kLookUp;
   if (answer == LockTable::Answer::kClosed) {
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.AwaitSettled());
-    co_return Turn::kTryAgain;
   }
-  const bool is_late = !locked.lock.is_held() && locked.lock.HasWaitedLong();
+  const bool is_late =
+      answer == LockTable::Answer::kTurn && !locked.lock.is_held() && locked.lock.HasWaitedLong();
   if (is_late) co_return co_await locked.lock.ContendedError();
-  co_return Turn::kMine;
+  co_return answer;
 }
 
 // Returns the bit set of unknown units that the writes and the waiters' jobs need. The bit behind

@@ -16,16 +16,15 @@ namespace gossamer {
 
 class LeafLocker {
  public:
-  enum class Outcome : uint8_t { kLocked, kDoneByAnother };
-
   explicit LeafLocker(TreeContext& context) : context_(context) {}
 
   // Locks the leaf of the job's first write, which is at `locked.path` if that is set, and reads
   // that write's home group and the units that the job is likely to need. Goes on where the steps
-  // below have left the job. If `may_be_granted`, another job may do the writes instead.
+  // below have left the job, and leaves it kHeld; or, if `may_be_granted` and another job has done
+  // the writes instead, kGranted.
   // `alongside`, a batch of the caller's or null, is posted with the first try.
   // Cost: 1 RT for the CAS and the READs behind it; 0 RT for a lock handed over with these units.
-  Task<Result<Outcome>> Lock(Op& op, LeafJob& job, bool may_be_granted, Batch* alongside);
+  Task<Status> Lock(Op& op, LeafJob& job, bool may_be_granted, Batch* alongside);
 
   // Lock in steps, for a caller that posts and awaits the first try itself, perhaps with those of
   // other jobs.
@@ -77,11 +76,12 @@ class LeafLocker {
     std::optional<Key> left;
     uint32_t disagreements = 0;  // times in a row that group and trailer did not agree
   };
-  enum class Turn : uint8_t { kMine, kTryAgain, kLookUp, kDoneByAnother };
 
   // The path to the leaf of `key`, from the cache or by a descent.
   Task<Status> FindPath(Op& op, KeyView key, LockedLeaf& locked) const;
-  Task<Result<Turn>> AwaitTurn(Op& op, LeafJob& job, bool may_be_granted, Batch*& alongside) const;
+  // kClosed: the place has been settled; try again.
+  Task<Result<LockTable::Answer>> AwaitTurn(Op& op, LeafJob& job, bool may_be_granted,
+                                            Batch*& alongside) const;
   // Begins the leaf's image anew, of which nothing is known.
   void BeginImage(LeafJob& job) const;
   uint32_t WantedUnits(LeafJob& job) const;

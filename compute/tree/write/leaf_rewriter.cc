@@ -102,7 +102,7 @@ bool LeafRewriter::Overwrite(LockedLeaf& locked, const WriteBatch& batch, size_t
 }
 
 // 1 RT.
-Task<Status> LeafRewriter::CommitWhole(LockedLeaf& locked, LocalAddress bytes, Image image) const {
+Task<Status> LeafRewriter::CommitWhole(LockedLeaf& locked, LocalAddress bytes) const {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   InlineBatch<2> batch(locked.leaf().server());
   batch.Add(Verb::Write(locked.leaf().offset(), node_bytes, bytes));
@@ -110,7 +110,7 @@ Task<Status> LeafRewriter::CommitWhole(LockedLeaf& locked, LocalAddress bytes, I
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(
       batch, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease));
   if (next != nullptr) {
-    if (image == Image::kRewritten) {
+    if (bytes.data != locked.image().data) {
       std::copy_n(bytes.data, node_bytes, locked.image().data);
       leaves_.AcceptRewritten(locked);
     }
@@ -162,7 +162,7 @@ Task<Status> LeafRewriter::Rewrite(Op& op, LeafJob& job, WriteBatch& batch, size
     // (rule W1). One WRITE of the leaf is less work than several of units. The version stays: to
     // readers each unit changes by itself.
     locked.editor->ForgetChanges();
-    co_return co_await CommitWhole(locked, locked.image(), Image::kOverwritten);
+    co_return co_await CommitWhole(locked, locked.image());
   }
   const Status known = co_await leaves_.ReadLongKeys(op, locked);
   if (!known) co_return co_await LeafLocker::ReleaseAfter(locked, known.error());
@@ -188,25 +188,21 @@ Task<Status> LeafRewriter::WriteMerged(Op& op, LockedLeaf& locked, const WriteBa
     co_return Ok();
   }
   CollectByKey(scratch);
-  const Cut cut = CutOf(locked, batch, scratch);
-  const std::span<const Entry> entries = scratch.merged;
-  if (cut.parted_at == 0) {
-    co_return co_await splitter_.Split(op, locked, scratch.packer, entries, cut.fill);
-  }
-  const KeyView separator = Separator(entries[cut.parted_at - 1].key, entries[cut.parted_at].key);
-  const std::array<LeafSplitter::Part, 2> parts{
-      {{entries.first(cut.parted_at), HighFence::At(separator)},
-       {entries.subspan(cut.parted_at), content.high}}};
-  co_return co_await splitter_.Split(op, locked, scratch.packer, parts, content.sibling, cut.fill);
+  co_return co_await splitter_.Split(op, locked, scratch.packer, PartsOf(locked, batch, scratch));
 }
 
-LeafRewriter::Cut LeafRewriter::CutOf(const LockedLeaf& locked, const WriteBatch& batch,
-                                      const Scratch& scratch) {
+std::vector<LeafSplitter::Part> LeafRewriter::PartsOf(const LockedLeaf& locked,
+                                                      const WriteBatch& batch,
+                                                      const Scratch& scratch) {
+  using Part = LeafSplitter::Part;
+  using Parts = std::vector<Part>;
   using Rest = LeafSplitter::Rest;
-  if (batch.fill() != 0) return {0, {batch.fill(), Rest::kToLast}};
-  constexpr Cut kUsual{0, {LeafSplitter::kUsualFill, Rest::kToAll}};
-  if (scratch.fresh.empty()) return kUsual;
   const std::span<const Entry> entries = scratch.merged;
+  const HighFence high = locked.unit(0).high();
+  const auto one_part = [&](Rest rest) { return Parts{{entries, high, 1, rest}}; };
+  const auto usual = [&] { return Parts{{entries, high, LeafSplitter::kUsualFill, Rest::kToAll}}; };
+  if (batch.fill() != 0) return {{entries, high, batch.fill(), Rest::kToLast}};
+  if (scratch.fresh.empty()) return usual();
   const auto find = [&](const Entry& entry) {
     return static_cast<size_t>(std::ranges::lower_bound(entries, entry.key, {}, &Entry::key) -
                                entries.begin());
@@ -216,25 +212,25 @@ LeafRewriter::Cut LeafRewriter::CutOf(const LockedLeaf& locked, const WriteBatch
   const size_t above = entries.size() - end;
   if (end - first != scratch.fresh.size()) {
     // At the right edge of the tree, new keys may come a little out of order.
-    const bool at_edge =
-        locked.unit(0).high().infinite &&
-        entries.size() - first - scratch.fresh.size() <= entries.size() / kEdgeFraction;
-    return at_edge ? Cut{0, {1, Rest::kToLast}} : kUsual;
+    const bool at_edge = high.infinite && entries.size() - first - scratch.fresh.size() <=
+                                              entries.size() / kEdgeFraction;
+    return at_edge ? one_part(Rest::kToLast) : usual();
   }
-  if (above == 0) return {0, {1, Rest::kToLast}};
+  if (above == 0) return one_part(Rest::kToLast);
   // Many leaves are full then, and a last one more does not matter.
   const bool are_many = scratch.fresh.size() >= kManyLeaves * above;
-  if (first == 0) return {0, {1, are_many ? Rest::kToLast : Rest::kToFirst}};
-  if (scratch.fresh.size() <= LeafJob::kFew) return kUsual;
-  const KeyView low = locked.path.low;
-  const auto part_at = [&](size_t at, Rest rest) -> Cut {
-    const bool is_short = IsShortFence(low, Separator(entries[at - 1].key, entries[at].key));
-    return is_short ? Cut{at, {1, rest}} : kUsual;
+  if (first == 0) return one_part(are_many ? Rest::kToLast : Rest::kToFirst);
+  if (scratch.fresh.size() <= LeafJob::kFew) return usual();
+  const auto cut_at = [&](size_t at, Rest rest) {
+    const KeyView separator = Separator(entries[at - 1].key, entries[at].key);
+    if (!IsShortFence(locked.path.low, separator)) return usual();
+    return Parts{{entries.first(at), HighFence::At(separator), 1, rest},
+                 {entries.subspan(at), high, 1, rest}};
   };
   // They go on with what they have more in common with.
   const bool ascend = CommonBytes(entries[first - 1].key, entries[first].key) >=
                       CommonBytes(entries[end - 1].key, entries[end].key);
-  return ascend ? part_at(end, Rest::kToLast) : part_at(first, Rest::kToFirst);
+  return ascend ? cut_at(end, Rest::kToLast) : cut_at(first, Rest::kToFirst);
 }
 
 void LeafRewriter::NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
@@ -254,7 +250,7 @@ Task<Status> LeafRewriter::RewriteInPlace(LockedLeaf& locked, const LeafContent&
   if (!lease) co_return co_await LeafLocker::ReleaseAfter(locked, lease.error());
   const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
   const uint64_t hint = packer.Encode(image, leaf, content);
-  BOOST_OUTCOME_CO_TRYV(co_await CommitWhole(locked, lease.value().address(), Image::kRewritten));
+  BOOST_OUTCOME_CO_TRYV(co_await CommitWhole(locked, lease.value().address()));
   if (locked.path.has_parent()) {
     context_.cache.ReplaceHint(locked.path.low, leaf, hint);
   }

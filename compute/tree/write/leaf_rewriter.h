@@ -61,13 +61,9 @@ class LeafRewriter {
   // stay where they are.
   // Returns false if some of them do not fit so; what was overwritten is then overwritten again.
   bool Overwrite(LockedLeaf& locked, const WriteBatch& batch, size_t first, size_t end) const;
-  // What CommitWhole writes.
-  enum class Image : uint8_t {
-    kOverwritten,  // the image of the locked leaf, of which values have changed
-    kRewritten,    // another one, under a new version
-  };
-  // Writes the leaf whole from `bytes`, and ends its lock.
-  Task<Status> CommitWhole(LockedLeaf& locked, LocalAddress bytes, Image image) const;
+  // Writes the leaf whole from `bytes`, and ends its lock. They are its image, of which values have
+  // changed, or another one of a new version.
+  Task<Status> CommitWhole(LockedLeaf& locked, LocalAddress bytes) const;
   // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.
   static bool Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                     Scratch& scratch, WriteTally& tally);
@@ -83,11 +79,8 @@ class LeafRewriter {
                     const LeafPacker& packer) const;
   // How the leaf and the new entries are cut into leaves. New entries that come in one place are
   // taken for a part of more that comes in order: the leaves up to them get full.
-  struct Cut {
-    size_t parted_at = 0;  // no leaf has entries on both sides of this one; 0: any may
-    LeafSplitter::Fill fill;
-  };
-  static Cut CutOf(const LockedLeaf& locked, const WriteBatch& batch, const Scratch& scratch);
+  static std::vector<LeafSplitter::Part> PartsOf(const LockedLeaf& locked, const WriteBatch& batch,
+                                                 const Scratch& scratch);
 
   TreeContext& context_;
   LeafLocker& leaves_;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <optional>
@@ -21,20 +22,22 @@ namespace {
 constexpr uint32_t kMostUnreadable = 8;
 constexpr uint32_t kMostLosses = 16;
 
-bool WroteNothing(const Status& status) {
-  return !status && status.error().code != Code::kMaybeApplied &&
-         status.error().code != Code::kFenced;
-}
-
 }  // namespace
 
 // A value block that is written along with the CAS of its leaf's lock.
 struct LeafWriter::Block {
-  // Called when the write has not happened, and not after MaybeApplied and Fenced: an entry may
-  // refer to the block then. The block must not be used again while its own WRITE is perhaps on its
-  // way (E3): that would land in the next value.
+  // The write has not happened. The block must not be used again while its own WRITE is perhaps on
+  // its way (E3): that would land in the next value.
   void GiveBack() {
     if (rules::MayReuse(batch.status())) memory.GiveBack();
+  }
+  // The write has ended with `status`. `is_kept`: it was a modification that has kept its key.
+  void End(const Status& status, bool is_kept) {
+    if (status && !is_kept) return memory.Linked();
+    // After these, an entry may refer to the block.
+    const bool is_unknown = !status && (status.error().code == Code::kMaybeApplied ||
+                                        status.error().code == Code::kFenced);
+    if (!is_unknown) GiveBack();
   }
 
   LongRef ref{};  // of which a short key needs the first part
@@ -92,8 +95,7 @@ void LeafWriter::MakeWrite(WriteMode mode, KeyView key, std::string_view value,
   write.SetKey(key, context_.geometry());
   write.entry.stored = value;
   write.kind = ClassOf(mode);
-  write.is_new = mode == WriteMode::kInsert ||
-                 (mode == WriteMode::kPut && context_.recent_puts.expect_insert());
+  write.is_new = mode == WriteMode::kInsert || (mode == WriteMode::kPut && ExpectsInsert());
 }
 
 void LeafWriter::MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const {
@@ -142,7 +144,7 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
       }
       if (job.state == LeafJob::State::kEdited) {
         committer_.Prepare(job);
-        if (job.ending.has_changes && job.locked.lock.IsInEpoch()) {
+        if (job.has_changes && job.locked.lock.IsInEpoch()) {
           InlineBatch<LeafCommitter::kMaxVerbs> commit(job.locked.leaf().server());
           committer_.AddCommit(job, commit);
           // RT 2.
@@ -156,7 +158,7 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
           status = co_await committer_.CommitPrepared(job);
         }
         if (status && !write.status) status = write.status;
-        ConcludeOne(op, write, status);
+        NoteOneDone(op, write, status);
       } else {
         status = co_await Finish(op, job);
       }
@@ -280,63 +282,52 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
       alongside = &block->batch;
     }
     // RT 1.
-    const Result<LeafLocker::Outcome> outcome =
-        co_await leaves_.Lock(op, job, true, std::exchange(alongside, nullptr));
-    Status status = Ok();
-    if (!outcome) {
-      status = outcome.error();
-    } else if (outcome.value() == LeafLocker::Outcome::kLocked) {
+    Status status = co_await leaves_.Lock(op, job, true, std::exchange(alongside, nullptr));
+    if (status && job.state == LeafJob::State::kGranted) {
+      status = write.status;
+    } else if (status) {
       // RT 2.
-      const Result<Edited> edited = co_await Edit(op, job);
-      const bool is_done = !edited || edited.value() == Edited::kDone;
-      if (!is_done) {
-        const bool is_too_long = edited.value() == Edited::kTooLong;
-        if (is_too_long) {
-          write.is_too_long = true;
-          // A modification whose value is not known yet has no block: it is noted next.
-          if (stores) kind = Entry::Kind::kLong;
+      const Result<bool> is_done = co_await Edit(op, job);
+      if (is_done && !is_done.value()) {
+        // A modification whose value is not known yet has no block: it is noted next.
+        if (write.is_too_long && stores && kind != Entry::Kind::kLong) {
+          kind = Entry::Kind::kLong;
           if (block) block->GiveBack();
         }
         job.locked = LockedLeaf(context_.locks, op);
         job.state = LeafJob::State::kOpen;
         continue;
       }
-      if (!edited) status = edited.error();
-    } else {
-      status = write.status;
+      if (!is_done) status = is_done.error();
     }
-    ConcludeOne(op, write, status);
-    const bool is_refused = modification != nullptr && !modification->is_applied();
-    if ((WroteNothing(status) || (status && is_refused)) && block) {
-      block->GiveBack();
-    } else if (status && block) {
-      block->memory.Linked();
-    }
+    NoteOneDone(op, write, status);
+    if (block) block->End(status, modification != nullptr && !modification->is_applied());
     co_return status;
   }
 }
 
-void LeafWriter::ConcludeOne(Op& op, const LeafWrite& write, const Status& status) {
+void LeafWriter::NoteOneDone(Op& op, const LeafWrite& write, const Status& status) {
   if (op.kind != OperationClass::kInsertSplit) op.kind = write.kind;
   if (!status) return;
   WriteTally tally;
   tally.Add(write);
-  Conclude(op, write.mode, {&write, 1}, tally);
+  NoteDone(op, write.mode, {&write, 1}, tally);
 }
 
-void LeafWriter::Conclude(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
+void LeafWriter::NoteDone(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
                           const WriteTally& tally) {
   for (const LeafWrite& write : writes) {
     if (write.replaced) context_.memory.FreeBlock(op, *write.replaced);
   }
   if (mode == WriteMode::kPut) {
-    context_.recent_puts.Add(tally.inserted, tally.updated);
+    puts_since_insert_ =
+        tally.inserted != 0 ? 0 : std::min(puts_since_insert_ + tally.updated, kRememberedPuts);
   }
 }
 
 // 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first; likewise
 // for long keys.
-Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
+Task<Result<bool>> LeafWriter::Edit(Op& op, LeafJob& job) {
   LockedLeaf& locked = job.locked;
   LeafEditor& editor = *locked.editor;
   LeafWrite& write = job.first();
@@ -367,8 +358,9 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
   const bool may_fit =
       key.size() <= CommonBytes(locked.path.low, key) + context_.store.inline_limits.key_bytes;
   if (applied == LeafEditor::Applied::kTooLong && !may_fit) {
+    write.is_too_long = true;
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
-    co_return Edited::kTooLong;
+    co_return false;
   }
   if (applied == LeafEditor::Applied::kTooLong || applied == LeafEditor::Applied::kNoRoom) {
     co_return co_await splitter_.Rewrite(op, locked, write);
@@ -377,7 +369,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
   const Status status = co_await committer_.Commit(job);
   if (!status) co_return status.error();
   if (applied == LeafEditor::Applied::kRefused && !write.status) co_return write.status.error();
-  co_return Edited::kDone;
+  co_return true;
 }
 
 Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
@@ -391,8 +383,7 @@ Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, siz
   job.is_whole = is_whole;
   job.locked.path = path;
   // RT 1.
-  const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(op, job, false, nullptr);
-  if (!outcome) co_return outcome.error();
+  BOOST_OUTCOME_CO_TRYV(co_await leaves_.Lock(op, job, false, nullptr));
   // The leaf's fence, and not the path, tells what lies in it.
   const GroupView& unit = job.locked.unit(job.first().unit);
   if (!unit.Admits(batch.key(end - 1))) {
@@ -436,7 +427,7 @@ Task<Status> LeafWriter::EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size
     }
     status = co_await rewriter_.Rewrite(op, job, batch, next, end, tally);
   }
-  if (status) Conclude(op, batch.mode(), job.writes.first(applied), tally);
+  if (status) NoteDone(op, batch.mode(), job.writes.first(applied), tally);
   co_return status;
 }
 

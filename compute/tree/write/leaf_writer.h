@@ -17,10 +17,10 @@
 #include "common/task.h"
 #include "compute/tree/shape/leaf_split.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/critical_path.h"
 #include "compute/tree/write/leaf_commit.h"
 #include "compute/tree/write/leaf_locker.h"
 #include "compute/tree/write/leaf_rewriter.h"
+#include "compute/tree/write/operation_sequence.h"
 #include "compute/tree/write/write_batch.h"
 
 namespace gossamer {
@@ -38,8 +38,8 @@ class LeafWriter {
   // How a write begins that is part of something larger.
   struct Part {
     NodeCache::Step path{};       // leads to the leaf; without a node, it is looked up
-    std::optional<Moment> began;  // when `path` was looked up, if it was (rule R9)
-    CriticalPath::Sequence* sequence =
+    std::optional<Moment> began;  // when `path` was looked up (R9: no pointer of an earlier lease)
+    OperationSequence* sequence =
         nullptr;  // only the round trips that lengthen its critical path are counted
     Modification* modification = nullptr;  // of kModify
   };
@@ -86,9 +86,9 @@ class LeafWriter {
   // Applies the writes to the leaf's image. Stops at the first that cannot be applied like that,
   // and behind a modification that is noted. Returns how many were applied.
   static size_t Apply(LeafJob& job);
-  // Call when the leaf is written. `writes`: those that were applied to its image; `tally`: all
-  // that was done.
-  void Conclude(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
+  // Call when the leaf is written: frees the blocks that were replaced, and remembers whether puts
+  // were inserts. `writes`: those that were applied to its image; `tally`: all that was done.
+  void NoteDone(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
                 const WriteTally& tally);
 
  private:
@@ -106,22 +106,30 @@ class LeafWriter {
   // Errors: as WriteUntilDone, with the loss noted in `op`.
   Task<Status> Finish(Op& op, LeafJob& job);
   // Call when the job of one write has ended with `status`.
-  void ConcludeOne(Op& op, const LeafWrite& write, const Status& status);
+  void NoteOneDone(Op& op, const LeafWrite& write, const Status& status);
   // Gives the job's write an entry of that kind, which has a block, and that block its content.
   Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, Block& block,
                             LeafJob& job) const;
   // Does the one write of a job whose leaf is locked, and those of waiters. Always ends the lock.
-  Task<Result<Edited>> Edit(Op& op, LeafJob& job);
+  // Returns whether the write is done, as LeafSplitter::Rewrite.
+  Task<Result<bool>> Edit(Op& op, LeafJob& job);
   // Does the writes [first, end) of `batch`, of which the job has the first or all. Always ends the
   // lock.
   Task<Status> EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size_t first, size_t end,
                          WriteTally& tally);
+
+  // Whether the next put is probably an insert: one of the last kRememberedPuts was. An insert
+  // needs more units of its leaf than an update, and reads them along if it is expected.
+  bool ExpectsInsert() const { return puts_since_insert_ < kRememberedPuts; }
+
+  static constexpr uint64_t kRememberedPuts = 32;
 
   TreeContext& context_;
   LeafLocker& leaves_;
   LeafSplitter& splitter_;
   const LeafCommitter& committer_;
   LeafRewriter& rewriter_;
+  uint64_t puts_since_insert_ = 0;
 };
 
 }  // namespace gossamer

@@ -7,14 +7,15 @@
 // Thread-safety: none. Cost: a sort; no allocation once the scratch vectors have grown.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "common/status.h"
+#include "compute/leaf/key_order.h"
 #include "compute/leaf/leaf_editor.h"
 #include "compute/leaf/modification.h"
 #include "compute/node/store_state.h"
@@ -68,21 +69,8 @@ class WriteBatch {
     size_t end = 0;
   };
 
-  struct Place {
-    uint64_t prefix;  // the 8 bytes of the key behind what all have in common
-    uint32_t index;
-  };
-  struct Order {
-    std::vector<Place> places;
-    std::vector<Place> scratch;
-
-    // Of both, so that later batches as large allocate nothing, whatever their keys are.
-    void Reserve(size_t count);
-  };
   // Sorts by key. `order` outlives the batch.
-  void Sort(Order& order);
-  // The index of the first key that is less than the one before it; size() if none is.
-  size_t FindUnsorted() const;
+  void Sort(KeyOrder& order);
   // How full new leaves get that a split makes, as a part of what fits into them; 0: as after a
   // single write's split.
   void set_fill(double fill) { fill_ = fill; }
@@ -152,16 +140,11 @@ class WriteBatch {
   const Error& first_error() const { return first_error_; }
 
  private:
-  // Sorts by the 8 bytes of the keys behind `common`. Returns false, and changes nothing, if
-  // RankWords cannot rank them.
-  bool SortByRank(size_t common, std::vector<Place>& places);
-  bool IsBefore(const Place& a, const Place& b, bool are_words) const;
-
   const WriteMode mode_;
   const std::span<const KeyValueView> pairs_;
   const std::span<Status> results_;
   std::span<Modification> modifications_;
-  std::span<const Place> order_;  // empty: the caller's order is that of the keys
+  std::span<const KeyOrder::Place> order_;  // empty: the caller's order is that of the keys
   double fill_ = 0;
   size_t first_failed_;
   size_t failed_ = 0;

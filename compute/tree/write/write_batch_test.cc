@@ -17,7 +17,7 @@ namespace {
 // strings.
 void ExpectSorted(const std::function<std::string(std::mt19937_64&)>& make) {
   std::mt19937_64 random(TestSeed());
-  WriteBatch::Order order;
+  KeyOrder order;
   for (const size_t size : {1, 2, 7, 128, 129, 1000, 5000}) {
     SCOPED_TRACE(size);
     std::vector<std::string> keys(size);
@@ -74,10 +74,10 @@ TEST(WriteBatchTest, SortsKeysThatDifferBehindTheirPrefix) {
 // Keys that differ are sorted another way than some that are equal. Whatever came first, a batch as
 // large allocates nothing.
 TEST(WriteBatchTest, KeysOfAnotherKindNeedNoMoreMemory) {
-  WriteBatch::Order order;
+  KeyOrder order;
   std::vector<KeyValueView> pairs{{"c", {}}, {"b", {}}, {"a", {}}};
   WriteBatch(WriteMode::kPut, pairs, {}).Sort(order);
-  const WriteBatch::Place* const scratch = order.scratch.data();
+  const KeyOrder::Place* const scratch = order.scratch.data();
   ASSERT_NE(scratch, nullptr);
   pairs[1] = {"a", {}};
   WriteBatch(WriteMode::kPut, pairs, {}).Sort(order);

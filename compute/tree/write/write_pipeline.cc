@@ -1,4 +1,4 @@
-// Per key and leaf: no allocation, no coroutine, no virtual call but the watcher's: one for a leaf.
+// Per key and leaf: no allocation, no coroutine, one call of `tell` for a leaf.
 #include "compute/tree/write/write_pipeline.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 #include "common/fabric/workers.h"
 #include "compute/session/server_batches.h"
-#include "compute/tree/write/critical_path.h"
+#include "compute/tree/write/operation_sequence.h"
 
 namespace gossamer {
 
@@ -47,7 +47,7 @@ struct WritePipeline::Chunk {
   std::vector<std::unique_ptr<Lane>> lanes;  // made once and used again
   size_t lane_count = 0;                     // in use
   Op op;                                     // as each lane begins
-  CriticalPath critical_path;                // of the lanes
+  uint64_t critical_path = 0;                // of the lanes: see OperationSequence
 
   std::span<const std::unique_ptr<Lane>> used_lanes() const {
     return std::span(lanes).first(lane_count);
@@ -74,42 +74,13 @@ WritePipeline::WritePipeline(TreeContext& context, const LeafLocker& leaves,
 
 WritePipeline::~WritePipeline() = default;
 
-namespace {
-
-class Collector final : public WritePipeline::Watcher {
- public:
-  explicit Collector(std::vector<WriteBatch::Range>& rest) : rest_(rest) {}
-
-  void Done(WriteBatch::Range) override {}
-  // Ranges that touch become one, which may be written as one group.
-  void NotPlain(WriteBatch::Range writes) override {
-    if (!rest_.empty() && rest_.back().end == writes.first) {
-      rest_.back().end = writes.end;
-    } else {
-      rest_.push_back(writes);
-    }
-  }
-
- private:
-  std::vector<WriteBatch::Range>& rest_;
-};
-
-}  // namespace
-
-Task<void> WritePipeline::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
-  rest.clear();
-  rest.reserve(batch.size());
-  Collector collector(rest);
-  co_await Write(batch, collector);
-}
-
-Task<void> WritePipeline::Write(WriteBatch& batch, Watcher& watcher) {
+Task<void> WritePipeline::Write(WriteBatch& batch, Tell tell) {
+  Call call{batch, tell};
   const bool may_be_plain = batch.size() > 1 && batch.keeps_results();
   if (!may_be_plain) {
-    if (batch.size() != 0) watcher.NotPlain({0, batch.size()});
+    if (batch.size() != 0) call.Leave({0, batch.size()});
     co_return;
   }
-  Call call{batch, watcher};
   if (batch.size() <= kChunk) co_return co_await Work(call);
   Workers workers(context_.links.scheduler());
   while (call.next < batch.size() && workers.running() < kWindow) workers.Start(Work(call));
@@ -146,7 +117,7 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
   for (Job* job : lane.taken()) {
     if (*job) Edit(call, chunk, *job);
   }
-  // From here to the post nothing is awaited (rule L4).
+  // From here to the post nothing is awaited (L4: posted in its epoch).
   for (Job* job : lane.taken()) {
     if (*job && (*job)->ends_with_commit()) AddCommit(lane, **job);
   }
@@ -172,7 +143,7 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
 
 void WritePipeline::Count(const Call& call, Chunk& chunk, const Lane& lane) {
   Op op = lane.op;
-  op.wire.round_trips = CriticalPath::Sequence(chunk.critical_path).Extend(op.wire.round_trips);
+  op.wire.round_trips = OperationSequence(chunk.critical_path).Extend(op.wire.round_trips);
   writer_.Count(op, call.batch.mode(), lane.total, true);
 }
 
@@ -197,13 +168,13 @@ void WritePipeline::Take(Call& call, Chunk& chunk) {
   chunk.count = 0;
   chunk.first = first;
   chunk.lane_count = 0;
-  chunk.critical_path = {};
+  chunk.critical_path = 0;
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
   Result<BufferLease> buffer =
       context_.links.Buffer(count * LockedBuffers::Bytes(context_.geometry().node_bytes()));
   if (!buffer || (count > kAtOnce && !HasManyLeaves(chunk, count))) {
     call.next = batch.EndOfKey(limit - 1);
-    return call.watcher.NotPlain({first, call.next});
+    return call.Leave({first, call.next});
   }
   chunk.buffer = std::move(buffer.value());
   chunk.op = context_.links.Begin();
@@ -223,7 +194,7 @@ void WritePipeline::Take(Call& call, Chunk& chunk) {
       if (position != first) break;
       end = batch.EndOfKey(limit - 1);
     }
-    if (!TakeJob(call, chunk, {position, end}, spot)) call.watcher.NotPlain({position, end});
+    if (!TakeJob(call, chunk, {position, end}, spot)) call.Leave({position, end});
     position = end;
   }
   call.next = position;
@@ -265,10 +236,10 @@ bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range wr
   return true;
 }
 
-void WritePipeline::GiveUp(Call& call, const Chunk& chunk, Job& job) {
+void WritePipeline::GiveUp(const Call& call, const Chunk& chunk, Job& job) {
   const WriteBatch::Range writes = chunk.RangeOf(*job);
   job.reset();
-  call.watcher.NotPlain(writes);
+  call.Leave(writes);
 }
 
 void WritePipeline::Edit(Call& call, const Chunk& chunk, Job& job) const {
@@ -284,7 +255,8 @@ void WritePipeline::Edit(Call& call, const Chunk& chunk, Job& job) const {
   if (job->locked.editor->MayCorrectHint()) leaves_.LearnHint(job->locked, job->locked.within());
 }
 
-// Together with the post that follows, one step: rules L4 and U4 hold for it.
+// Together with the post that follows, one step: what is posted is of the lock's epoch (L4), and
+// links no memory of an ended lease (U4).
 void WritePipeline::AddCommit(Lane& lane, LeafJob& job) const {
   RemoteLock& lock = job.locked.lock;
   if (!lock.IsInEpoch()) {
@@ -309,10 +281,10 @@ void WritePipeline::Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& jo
   if (status) {
     WriteTally tally;
     for (const LeafWrite& write : writes) tally.Add(write);
-    writer_.Conclude(lane.op, batch.mode(), writes, tally);
+    writer_.NoteDone(lane.op, batch.mode(), writes, tally);
     lane.total += tally;
-    call.watcher.Done(range);
-  } else if (job->ending.has_changes && status.error().code == Code::kMaybeApplied) {
+    call.Done(range);
+  } else if (job->has_changes && status.error().code == Code::kMaybeApplied) {
     // What has changed nothing may be done again, a delete of an absent key, say; but not behind a
     // later write of its key, which was perhaps done.
     const auto is_unknown = [&writes](size_t i) {
@@ -325,16 +297,16 @@ void WritePipeline::Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& jo
       size_t end = position;
       while (end < range.end && !is_unknown(end - range.first)) ++end;
       if (end != position) {
-        call.watcher.NotPlain({position, end});
+        call.Leave({position, end});
         position = end;
       } else {
         batch.SetResult(position, status);
-        call.watcher.Done({position, position + 1});
+        call.Done({position, position + 1});
         ++position;
       }
     }
   } else {
-    call.watcher.NotPlain(range);
+    call.Leave(range);
   }
   job.reset();
 }

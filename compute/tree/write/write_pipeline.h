@@ -20,10 +20,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "common/idle_pool.h"
 #include "common/task.h"
@@ -41,18 +40,10 @@ class WritePipeline {
                 LeafWriter& writer);
   ~WritePipeline();
 
-  // Told once for each write what became of it. From then on WritePipeline uses neither its key nor
-  // its value: the caller may free them. A watcher must not wait.
-  class Watcher {
-   public:
-    // They have their results.
-    virtual void Done(WriteBatch::Range writes) = 0;
-    // Left to the caller.
-    virtual void NotPlain(WriteBatch::Range writes) = 0;
-
-   protected:
-    ~Watcher() = default;
-  };
+  // Told once for each write what became of it: it has its result, or is left to the caller. From
+  // then on WritePipeline uses neither its key nor its value: the caller may free them. Must not
+  // wait.
+  using Tell = std::function<void(WriteBatch::Range writes, bool are_left)>;
 
   // Whether a write can be plain, as far as that is known without its leaf.
   bool MayBePlain(KeyView key, std::string_view value) const {
@@ -62,9 +53,7 @@ class WritePipeline {
   // ranges that do not divide the writes of a key. Only after MaybeApplied a range may begin
   // between two of them. What is done and what is left is told as soon as it is known, while other
   // leaves are under way.
-  Task<void> Write(WriteBatch& batch, Watcher& watcher);
-  // As Write. `rest` gets the ranges that are left, for when all is done.
-  Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
+  Task<void> Write(WriteBatch& batch, Tell tell);
 
  private:
   // Writes of one chunk: one traversal.
@@ -82,8 +71,11 @@ class WritePipeline {
   // One call.
   struct Call {
     WriteBatch& batch;
-    Watcher& watcher;
+    const Tell& tell;
     size_t next = 0;  // the first write that no chunk has yet
+
+    void Done(WriteBatch::Range writes) const { tell(writes, false); }
+    void Leave(WriteBatch::Range writes) const { tell(writes, true); }
   };
 
   Task<void> Work(Call& call);
@@ -102,7 +94,7 @@ class WritePipeline {
   // are plain.
   void Edit(Call& call, const Chunk& chunk, Job& job) const;
   // Ends a job whose lock is not held, and leaves its writes.
-  static void GiveUp(Call& call, const Chunk& chunk, Job& job);
+  static void GiveUp(const Call& call, const Chunk& chunk, Job& job);
   void AddCommit(Lane& lane, LeafJob& job) const;
   // Once the commit has ended with `result`.
   void Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& job, const Status& result);

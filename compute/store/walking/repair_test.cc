@@ -16,7 +16,7 @@
 #include "common/testing/seed.h"
 #include "compute/store/open_session.h"
 #include "compute/store/testing/test_cluster.h"
-#include "compute/tree/shape/loss_repairer.h"
+#include "compute/store/walking/loss_repairer.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {
@@ -416,8 +416,8 @@ TEST(RepairLossTest, ADeathAtAnyVerbLeavesATreeThatCanBeRepaired) {
         plan.break_at = break_at;
         plan.applied = applied;
         const std::unique_ptr<OpenSession> session = client.NewSession(plan);
-        const Result<RepairReport> report =
-            session->RunToEnd(session->tree().RepairLosses({{kOther}, false, {}}));
+        LossRepairer repairer(session->tree().context(), {{kOther}, false, {}});
+        const Result<RepairReport> report = session->RunToEnd(repairer.Run());
         has_broken = plan.broke;
         EXPECT_EQ(report.has_value(), !has_broken);
       }

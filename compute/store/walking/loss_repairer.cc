@@ -1,4 +1,4 @@
-#include "compute/tree/shape/loss_repairer.h"
+#include "compute/store/walking/loss_repairer.h"
 
 #include <fmt/core.h>
 

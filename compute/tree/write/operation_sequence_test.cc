@@ -1,14 +1,14 @@
-#include "compute/tree/write/critical_path.h"
+#include "compute/tree/write/operation_sequence.h"
 
 #include <gtest/gtest.h>
 
 namespace gossamer {
 namespace {
 
-TEST(CriticalPath, IsTheLongestSequence) {
-  CriticalPath path;
-  CriticalPath::Sequence one(path);
-  CriticalPath::Sequence other(path);
+TEST(OperationSequenceTest, IsTheLongestSequence) {
+  uint64_t path = 0;
+  OperationSequence one(path);
+  OperationSequence other(path);
   EXPECT_EQ(one.Extend(2), 2u);
   EXPECT_EQ(other.Extend(3), 1u);
   EXPECT_EQ(one.Extend(2), 1u);

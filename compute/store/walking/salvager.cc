@@ -1,4 +1,4 @@
-#include "compute/tree/read/salvage.h"
+#include "compute/store/walking/salvager.h"
 
 #include <algorithm>
 #include <iterator>
@@ -35,32 +35,32 @@ std::vector<MissingKeys> Between(const std::vector<MissingKeys>& ranges,
 
 }  // namespace
 
-Task<Status> Salvager::SalvageLeaf(Scan& scan, Salvage& salvage) {
+Task<Status> Salvager::SalvageLeaf(Scan& scan) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
   const ScanPosition start = scan.position;
-  const size_t missing = salvage.missing.size();
+  const size_t missing = missing_.size();
   Status status = Ok();
   for (uint32_t attempt = 1;; ++attempt) {
-    status = co_await SalvageRange(op, scan, salvage);
+    status = co_await SalvageRange(op, scan);
     if (!status) break;
-    const Result<bool> filled = co_await SalvageBlocks(op, start, scan, salvage);
+    const Result<bool> filled = co_await SalvageBlocks(op, start, scan);
     if (!filled) status = filled.error();
     const bool is_stale = filled && !filled.value();
     if (!is_stale || attempt == kMaxAttempts) break;
     scan.position = start;
     scan.page.Clear();
-    salvage.missing.erase(salvage.missing.begin() + static_cast<ptrdiff_t>(missing),
-                          salvage.missing.end());
+    missing_.erase(missing_.begin() + static_cast<ptrdiff_t>(missing), missing_.end());
   }
   scan.page.FindReady();
   context_.counters.of(OperationClass::kScan) += op.wire;
+  Clip(scan);
   co_return status;
 }
 
-Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
+Task<Status> Salvager::SalvageRange(Op& op, Scan& scan) {
   ScanPosition& position = scan.position;
-  Result<ReachedLeaf> reached = co_await ReachLeaf(op, position.from.view(), salvage);
+  Result<ReachedLeaf> reached = co_await ReachLeaf(op, position.from.view());
   if (!reached) co_return reached.error();
   RemotePtr at = reached.value().leaf;
   Key low = reached.value().low;
@@ -69,7 +69,7 @@ Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
   // The leaf, then the siblings that split off it, up to the one that covers the position.
   while (!at.is_null()) {
     Result<BufferLease> image = co_await ReadUnlessLost(
-        op, at.server(), salvage, [&] { return context_.nodes.ReadLeaf(op, at, low); });
+        op, at.server(), [&] { return context_.nodes.ReadLeaf(op, at, low); });
     std::optional<LeafView> leaf;
     if (image) {
       const std::span<const std::byte> bytes(image.value().data(),
@@ -80,7 +80,7 @@ Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
     const bool may_be_gone = leaf ? leaf->frozen() : image.error().code == Code::kCorruption;
     if (may_be_gone && at == reached.value().leaf && at != looked_up_again) {
       looked_up_again = at;
-      reached = co_await ReachLeaf(op, position.from.view(), salvage);
+      reached = co_await ReachLeaf(op, position.from.view());
       if (!reached) co_return reached.error();
       at = reached.value().leaf;
       low = reached.value().low;
@@ -105,22 +105,22 @@ Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
     low = high.key;
   }
   const HighFence& end = reached.value().end;
-  salvage.Add(position.from.view(), end, why);
+  AddMissing(position.from.view(), end, why);
   position.done = end.infinite;
   if (!end.infinite) position.from = end.key;
   co_return Ok();
 }
 
-Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Salvage& salvage) {
-  const Result<RootWord> root = co_await ReadUnlessLost(
-      op, ServerId{0}, salvage, [&] { return context_.nodes.ReadRoot(op); });
+Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from) {
+  const Result<RootWord> root =
+      co_await ReadUnlessLost(op, ServerId{0}, [&] { return context_.nodes.ReadRoot(op); });
   if (!root) co_return root.error();
   RemotePtr at = root.value().pointer();
   ReachedLeaf reached;
   RemotePtr failed;
   for (uint32_t level = root.value().level(); level > 0;) {
     const Result<InternalNode> read = co_await ReadUnlessLost(
-        op, at.server(), salvage, [&] { return context_.nodes.ReadInternal(op, at); });
+        op, at.server(), [&] { return context_.nodes.ReadInternal(op, at); });
     if (!read) {
       // A node that was merged since its parent was read: the root leads elsewhere now.
       const bool may_be_gone = read.error().code == Code::kCorruption && at != failed;
@@ -146,8 +146,8 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
     // Step over neighbours on one lost server together.
     size_t child = node.ChildIndex(from);
     at = node.children[child].pointer;
-    const auto lost = salvage.lost.find(at.server());
-    if (lost != salvage.lost.end()) {
+    const auto lost = lost_.find(at.server());
+    if (lost != lost_.end()) {
       while (child + 1 < node.children.size() &&
              node.children[child + 1].pointer.server() == at.server()) {
         ++child;
@@ -156,7 +156,7 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
     const bool is_last = child + 1 == node.children.size();
     if (!is_last) reached.end = HighFence::At(node.children[child + 1].separator);
     if (is_last && !node.high.infinite) reached.end = node.high;
-    if (lost != salvage.lost.end()) {
+    if (lost != lost_.end()) {
       reached.why = lost->second;
       co_return reached;
     }
@@ -167,8 +167,7 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
   co_return reached;
 }
 
-Task<Result<bool>> Salvager::SalvageBlocks(Op& op, const ScanPosition& start, Scan& scan,
-                                           Salvage& salvage) {
+Task<Result<bool>> Salvager::SalvageBlocks(Op& op, const ScanPosition& start, Scan& scan) {
   using Numbers = std::vector<size_t>;
   using Kind = ScanEntry::Kind;
   ScanPage& page = scan.page;
@@ -182,11 +181,10 @@ Task<Result<bool>> Salvager::SalvageBlocks(Op& op, const ScanPosition& start, Sc
   Numbers gone;
   const auto fill = [&](ServerId server, std::span<const size_t> numbers) -> Task<Status> {
     gone.clear();
-    const Result<std::optional<BlockRef>> missed =
-        co_await ReadUnlessLost(op, server, salvage, [&] {
-          gone.clear();
-          return scanner_.filler().Fill(op, page, scan.range, numbers, gone);
-        });
+    const Result<std::optional<BlockRef>> missed = co_await ReadUnlessLost(op, server, [&] {
+      gone.clear();
+      return scanner_.filler().Fill(op, page, scan.range, numbers, gone);
+    });
     for (const size_t number : gone) dropped[number] = std::nullopt;
     if (!missed) co_return missed.error();
     if (!missed.value()) co_return Ok();
@@ -239,31 +237,40 @@ Task<Result<bool>> Salvager::SalvageBlocks(Op& op, const ScanPosition& start, Sc
   std::ranges::sort(long_keys, {}, &MissingKeys::from);
   std::ranges::move(Between(long_keys, known), std::back_inserter(missing));
   std::ranges::sort(missing, {}, &MissingKeys::from);
-  std::ranges::move(missing, std::back_inserter(salvage.missing));
+  std::ranges::move(missing, std::back_inserter(missing_));
   co_return !is_stale;
 }
 
 template <typename Read>
-auto Salvager::ReadUnlessLost(Op& op, ServerId server, Salvage& salvage, Read read)
-    -> decltype(read()) {
-  if (const auto lost = salvage.lost.find(server); lost != salvage.lost.end()) {
+auto Salvager::ReadUnlessLost(Op& op, ServerId server, Read read) -> decltype(read()) {
+  if (const auto lost = lost_.find(server); lost != lost_.end()) {
     co_return lost->second;
   }
   auto result = co_await context_.links.Retry(op, read);
   const bool is_lost = !result && result.error().code == Code::kNodeUnreachable;
-  if (is_lost) salvage.lost.emplace(server, result.error());
+  if (is_lost) lost_.emplace(server, result.error());
   co_return std::move(result);
 }
 
-void Salvage::Add(KeyView from, const HighFence& end, const Error& why) {
+void Salvager::AddMissing(KeyView from, const HighFence& end, const Error& why) {
   std::optional<std::string> to;
   if (!end.infinite) to = std::string(end.key.view());
   const bool continues =
-      !missing.empty() && missing.back().to == from && missing.back().why.message == why.message;
+      !missing_.empty() && missing_.back().to == from && missing_.back().why.message == why.message;
   if (continues) {
-    missing.back().to = std::move(to);
+    missing_.back().to = std::move(to);
   } else {
-    missing.push_back({std::string(from), std::move(to), why});
+    missing_.push_back({std::string(from), std::move(to), why});
+  }
+}
+
+void Salvager::Clip(Scan& scan) {
+  const std::optional<std::string>& to = scan.range.to;
+  if (!to) return;
+  if (scan.position.from.view() >= *to) scan.position.done = true;
+  while (!missing_.empty() && missing_.back().from >= *to) missing_.pop_back();
+  if (!missing_.empty() && (!missing_.back().to || *missing_.back().to > *to)) {
+    missing_.back().to = *to;
   }
 }
 

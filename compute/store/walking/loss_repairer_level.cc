@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "compute/rules/rules.h"
-#include "compute/tree/shape/loss_repairer.h"
+#include "compute/store/walking/loss_repairer.h"
 
 namespace gossamer {
 namespace {
