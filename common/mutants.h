@@ -16,7 +16,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace gossamer {
@@ -94,77 +93,20 @@ enum class Mutant : uint8_t {
   kP4,       // a repair begins before an epoch has passed
 };
 
-struct MutantName {
-  Mutant mutant;
-  std::string_view name;
-};
-inline constexpr std::array kMutantNames = {
-    MutantName{Mutant::kNone, "none"},
-    MutantName{Mutant::kR1, "R1"},
-    MutantName{Mutant::kR1Prefix, "R1-prefix"},
-    MutantName{Mutant::kR1Long, "R1-long"},
-    MutantName{Mutant::kR1Reuse, "R1-reuse"},
-    MutantName{Mutant::kR1Generation, "R1-generation"},
-    MutantName{Mutant::kR1Trailer, "R1-trailer"},
-    MutantName{Mutant::kR1Grant, "R1-grant"},
-    MutantName{Mutant::kR2, "R2"},
-    MutantName{Mutant::kR3Trailer, "R3-trailer"},
-    MutantName{Mutant::kR4, "R4"},
-    MutantName{Mutant::kR4Batch, "R4-batch"},
-    MutantName{Mutant::kR5, "R5"},
-    MutantName{Mutant::kR6, "R6"},
-    MutantName{Mutant::kR7, "R7"},
-    MutantName{Mutant::kR8, "R8"},
-    MutantName{Mutant::kR9, "R9"},
-    MutantName{Mutant::kR9Cache, "R9-cache"},
-    MutantName{Mutant::kW1Overflow, "W1-overflow"},
-    MutantName{Mutant::kW1Sibling, "W1-sibling"},
-    MutantName{Mutant::kW1Remote, "W1-remote"},
-    MutantName{Mutant::kW1Chain, "W1-chain"},
-    MutantName{Mutant::kW2, "W2"},
-    MutantName{Mutant::kW2Mtu, "W2-mtu"},
-    MutantName{Mutant::kW3, "W3"},
-    MutantName{Mutant::kW4, "W4"},
-    MutantName{Mutant::kW4Child, "W4-child"},
-    MutantName{Mutant::kW4Root, "W4-root"},
-    MutantName{Mutant::kW5, "W5"},
-    MutantName{Mutant::kW8, "W8"},
-    MutantName{Mutant::kW8Long, "W8-long"},
-    MutantName{Mutant::kW9, "W9"},
-    MutantName{Mutant::kW10, "W10"},
-    MutantName{Mutant::kW11, "W11"},
-    MutantName{Mutant::kW12, "W12"},
-    MutantName{Mutant::kL1, "L1"},
-    MutantName{Mutant::kL2, "L2"},
-    MutantName{Mutant::kL3, "L3"},
-    MutantName{Mutant::kL4, "L4"},
-    MutantName{Mutant::kL4Early, "L4-early"},
-    MutantName{Mutant::kL5, "L5"},
-    MutantName{Mutant::kL6, "L6"},
-    MutantName{Mutant::kU1, "U1"},
-    MutantName{Mutant::kU1Block, "U1-block"},
-    MutantName{Mutant::kU2, "U2"},
-    MutantName{Mutant::kU4, "U4"},
-    MutantName{Mutant::kU4Grant, "U4-grant"},
-    MutantName{Mutant::kU4Link, "U4-link"},
-    MutantName{Mutant::kU5, "U5"},
-    MutantName{Mutant::kU5Turn, "U5-turn"},
-    MutantName{Mutant::kU6, "U6"},
-    MutantName{Mutant::kM1, "M1"},
-    MutantName{Mutant::kM1Live, "M1-live"},
-    MutantName{Mutant::kM1Twice, "M1-twice"},
-    MutantName{Mutant::kM2, "M2"},
-    MutantName{Mutant::kM3, "M3"},
-    MutantName{Mutant::kG1, "G1"},
-    MutantName{Mutant::kG2, "G2"},
-    MutantName{Mutant::kG3, "G3"},
-    MutantName{Mutant::kS1, "S1"},
-    MutantName{Mutant::kS2, "S2"},
-    MutantName{Mutant::kP1, "P1"},
-    MutantName{Mutant::kP2, "P2"},
-    MutantName{Mutant::kP3, "P3"},
-    MutantName{Mutant::kP4, "P4"},
-};
+// By enumerator: its letters, a part of a rule behind a hyphen.
+inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kP4) + 1> kMutantNames = {
+    "none",        "R1",         "R1-prefix", "R1-long",    "R1-reuse", "R1-generation",
+    "R1-trailer",  "R1-grant",   "R2",        "R3-trailer", "R4",       "R4-batch",
+    "R5",          "R6",         "R7",        "R8",         "R9",       "R9-cache",
+    "W1-overflow", "W1-sibling", "W1-remote", "W1-chain",   "W2",       "W2-mtu",
+    "W3",          "W4",         "W4-child",  "W4-root",    "W5",       "W8",
+    "W8-long",     "W9",         "W10",       "W11",        "W12",      "L1",
+    "L2",          "L3",         "L4",        "L4-early",   "L5",       "L6",
+    "U1",          "U1-block",   "U2",        "U4",         "U4-grant", "U4-link",
+    "U5",          "U5-turn",    "U6",        "M1",         "M1-live",  "M1-twice",
+    "M2",          "M3",         "G1",        "G2",         "G3",       "S1",
+    "S2",          "P1",         "P2",        "P3",         "P4"};
+static_assert(!kMutantNames.back().empty());
 
 #ifdef GOSSAMER_MUTANTS
 

@@ -106,13 +106,13 @@ bool Contains(const auto& names, std::string_view name) {
 
 Status ChooseMutant() {
 #ifdef GOSSAMER_MUTANTS
-  for (const MutantName& one : kMutantNames) {
-    if (one.name != FLAGS_mutant) continue;
-    mutants::broken_rule = one.mutant;
+  const auto* const found = std::ranges::find(kMutantNames, FLAGS_mutant);
+  if (found != kMutantNames.end()) {
+    mutants::broken_rule = static_cast<Mutant>(found - kMutantNames.begin());
     return Ok();
   }
   std::string names;
-  for (const MutantName& one : kMutantNames) names += " " + std::string(one.name);
+  for (const std::string_view name : kMutantNames) names += " " + std::string(name);
   return MakeError(Code::kInvalidArgument,
                    "--mutant: there is no '" + FLAGS_mutant + "'; give one of" + names);
 #else
