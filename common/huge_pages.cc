@@ -33,11 +33,10 @@ void AskForHugePages(const MemoryMapping& mapping) {
 
 }  // namespace
 
-MemoryMapping::~MemoryMapping() {
-  if (data_ == nullptr) return;
+void MemoryMapping::Unmap::operator()(std::byte* data) const {
   // What an owner has poisoned is not so for what is mapped here next.
-  ASAN_UNPOISON_MEMORY_REGION(data_, mapped_bytes_);
-  munmap(data_, mapped_bytes_);
+  ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+  munmap(data, bytes);
 }
 
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages) {

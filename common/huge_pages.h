@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,30 +21,22 @@ class MemoryMapping {
  public:
   MemoryMapping() = default;
   MemoryMapping(std::byte* data, size_t bytes, size_t mapped_bytes, std::string description)
-      : data_(data),
-        bytes_(bytes),
-        mapped_bytes_(mapped_bytes),
-        description_(std::move(description)) {}
-  MemoryMapping(MemoryMapping&& other) noexcept { *this = std::move(other); }
-  MemoryMapping& operator=(MemoryMapping&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(mapped_bytes_, other.mapped_bytes_);
-    std::swap(description_, other.description_);
-    return *this;
-  }
-  ~MemoryMapping();
+      : data_(data, Unmap{mapped_bytes}), bytes_(bytes), description_(std::move(description)) {}
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
-  std::span<std::byte> span() const { return {data_, bytes_}; }
+  std::span<std::byte> span() const { return {data(), bytes_}; }
   // "2 MB pages", or "4 KB pages (no huge pages: WHY)".
   const std::string& description() const { return description_; }
 
  private:
-  std::byte* data_ = nullptr;
+  struct Unmap {
+    size_t bytes;
+    void operator()(std::byte* data) const;
+  };
+
+  std::unique_ptr<std::byte, Unmap> data_;
   size_t bytes_ = 0;
-  size_t mapped_bytes_ = 0;
   std::string description_;
 };
 

@@ -26,6 +26,11 @@ class RingQueue {
     slots_[Slot(size_++)] = item;
   }
   // Requires: the queue is not empty.
+  const T& front() const {
+    assert(!empty());
+    return slots_[first_];
+  }
+  // Requires: the queue is not empty.
   T PopFront() {
     assert(!empty());
     const T item = slots_[first_];

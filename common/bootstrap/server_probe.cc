@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "common/fabric/open/open_port.h"
-#include "common/fabric/poll.h"
 #include "common/random_id.h"
 
 namespace gossamer {

@@ -27,14 +27,15 @@ struct LocalAddress {
   LocalAddress operator+(size_t bytes) const { return {data + bytes, key}; }
 };
 
-// Registers slabs with a fabric. The pool unregisters them when it is destroyed.
+// Registers slabs with a fabric. The pool unregisters them when it is destroyed. This one is for
+// fabrics whose local memory needs no registration.
 class SlabRegistrar {
  public:
   virtual ~SlabRegistrar() = default;
   // Returns: the local key of the slab. Errors: NoResources when the device or the memlock limit
   // refuses.
-  virtual Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) = 0;
-  virtual void UnregisterSlab(uint32_t key) = 0;
+  virtual Result<uint32_t> RegisterSlab(std::byte* /*data*/, size_t /*bytes*/) { return 0; }
+  virtual void UnregisterSlab(uint32_t /*key*/) {}
 };
 
 class BufferPool;

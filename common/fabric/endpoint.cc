@@ -3,8 +3,6 @@
 #include <thread>
 #include <vector>
 
-#include "common/fabric/poll.h"
-
 namespace gossamer {
 
 void Endpoint::Yield() { std::this_thread::yield(); }

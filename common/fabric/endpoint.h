@@ -88,12 +88,9 @@ class Endpoint {
   // The source of local buffers for verbs.
   virtual BufferPool& buffers() = 0;
 
-  // co_await endpoint.Execute(batch): one round trip.
-  auto Execute(Batch& batch);
-  // co_await endpoint.Execute(call)
-  auto Execute(ControlCall& call);
-  // co_await endpoint.Execute(request)
-  auto Execute(QueuePairRequest& request);
+  // co_await endpoint.Execute(batch): one round trip. Likewise for a call or a request.
+  template <typename Posted>
+  auto Execute(Posted& posted);
   // co_await endpoint.ExecuteAll(batches): one round trip for all; skips empty batches and nulls.
   auto ExecuteAll(std::span<Batch* const> batches);
 };
@@ -103,26 +100,23 @@ class Endpoint {
 namespace internal {
 
 template <typename Posted>
-struct ExecuteOne {
+struct ExecuteOne : std::suspend_always {
   Endpoint& endpoint;
   Posted& posted;
   Completion completion;
 
-  bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> waiter) {
     completion = {1, waiter};
     posted.completion = &completion;
     endpoint.Post(posted);
   }
-  void await_resume() const noexcept {}
 };
 
-struct ExecuteMany {
+struct ExecuteMany : std::suspend_always {
   Endpoint& endpoint;
   std::span<Batch* const> batches;
   Completion completion;
 
-  bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiter) {
     completion.waiter = waiter;
     for (const Batch* batch : batches) {
@@ -136,22 +130,20 @@ struct ExecuteMany {
     }
     return true;
   }
-  void await_resume() const noexcept {}
 };
 
 }  // namespace internal
 
-inline auto Endpoint::Execute(Batch& batch) {
-  return internal::ExecuteOne<Batch>{*this, batch, {}};
-}
-inline auto Endpoint::Execute(ControlCall& call) {
-  return internal::ExecuteOne<ControlCall>{*this, call, {}};
-}
-inline auto Endpoint::Execute(QueuePairRequest& request) {
-  return internal::ExecuteOne<QueuePairRequest>{*this, request, {}};
+template <typename Posted>
+auto Endpoint::Execute(Posted& posted) {
+  return internal::ExecuteOne<Posted>{{}, *this, posted, {}};
 }
 inline auto Endpoint::ExecuteAll(std::span<Batch* const> batches) {
-  return internal::ExecuteMany{*this, batches, {}};
+  return internal::ExecuteMany{{}, *this, batches, {}};
 }
+
+// For callers without coroutines: polls until what was posted with `completion` has ended. The
+// fabric bounds the wait.
+void PollUntilComplete(Endpoint& endpoint, const Completion& completion);
 
 }  // namespace gossamer

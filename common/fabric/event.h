@@ -16,17 +16,15 @@ class Event {
  public:
   // co_await event.Wait(): until the next `NotifyAll`.
   auto Wait() {
-    struct Awaiter {
+    struct Awaiter : std::suspend_always {
       Event& event;
       Waiter waiter;
-      bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<> coroutine) noexcept {
         waiter.coroutine = coroutine;
         event.waiters_.Push(waiter);
       }
-      void await_resume() const noexcept {}
     };
-    return Awaiter{*this, {}};
+    return Awaiter{{}, *this, {}};
   }
   // Makes all waiters ready to run, in the order in which they came. Requires (unchecked):
   // `scheduler` is that of the waiters.

@@ -97,10 +97,7 @@ class Litmus {
         scratch_(scratch) {}
 
   Status Prepare() {
-    writer_.Start(Add(writer_, 0), Nothing(), true);
-    while (writer_.Advance()) {
-    }
-    BOOST_OUTCOME_TRYV(Check(writer_));
+    BOOST_OUTCOME_TRYV(AddToWord(0));
     word_ = writer_.old_value();
     start_ = word_;
     return Ok();
@@ -142,18 +139,19 @@ class Litmus {
     return Ok();
   }
 
-  Status Restore() {
-    writer_.Start(Add(writer_, start_ - word_), Nothing(), true);
+  Status Restore() { return AddToWord(start_ - word_); }
+
+ private:
+  Status AddToWord(uint64_t addend) {
+    const Verb nothing = Verb::Read(scratch_.data_offset, 0, writer_.data_address());
+    writer_.Start(Add(writer_, addend), nothing, true);
     while (writer_.Advance()) {
     }
     return Check(writer_);
   }
-
- private:
   Verb Add(const Side& side, uint64_t addend) const {
     return Verb::FetchAdd(scratch_.word_space, scratch_.word_offset, addend, side.word_address());
   }
-  Verb Nothing() const { return Verb::Read(scratch_.data_offset, 0, writer_.data_address()); }
 
   static Status Check(const Side& side) {
     if (side.status() == VerbStatus::kSuccess) return Ok();

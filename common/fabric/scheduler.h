@@ -117,24 +117,20 @@ class Scheduler {
 
   // co_await scheduler.NextRound(): goes on in the next `RunOnce`, behind the tasks that are ready.
   auto NextRound() {
-    struct Awaiter {
+    struct Awaiter : std::suspend_always {
       Scheduler& scheduler;
-      bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<> waiter) { scheduler.MakeReady(waiter); }
-      void await_resume() const noexcept {}
     };
-    return Awaiter{*this};
+    return Awaiter{{}, *this};
   }
   // co_await scheduler.SleepFor(50us): other tasks run meanwhile.
   auto SleepFor(std::chrono::nanoseconds duration) {
-    struct Awaiter {
+    struct Awaiter : std::suspend_always {
       Scheduler& scheduler;
       std::chrono::nanoseconds duration;
-      bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<> waiter) { scheduler.StartTimer(duration, waiter); }
-      void await_resume() const noexcept {}
     };
-    return Awaiter{*this, duration};
+    return Awaiter{{}, *this, duration};
   }
   // co_await Scheduler::SleepUntilWoken(sleeper, 200ms): until `Wake(sleeper)`, or for that time.
   // Returns: whether it was woken. If not, the caller makes sure that no thread calls `Wake` any

@@ -1,5 +1,5 @@
-// What opens simulated ports. The simulator implements it, so that no shipped program links the
-// simulator.
+// What opens the ports of FabricKind::kSim. The simulator's network (sim/sim.h) implements it, so
+// that no shipped program links the simulator.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,6 @@
 
 namespace gossamer {
 
-// Opens the ports of FabricKind::kSim: the simulator's network (sim/sim.h), which no shipped
-// program links.
 class SimulatedNetwork {
  public:
   virtual Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) = 0;

@@ -23,7 +23,16 @@ enum class VerbStatus : uint8_t {
   kUnknown,  // Peer lost: applied, not applied, or still in flight.
 };
 
-std::string_view VerbStatusName(VerbStatus status);
+constexpr std::string_view VerbStatusName(VerbStatus status) {
+  switch (status) {
+    case VerbStatus::kPending: return "pending";
+    case VerbStatus::kSuccess: return "success";
+    case VerbStatus::kRemoteAccess: return "remote access error";
+    case VerbStatus::kFlushed: return "flushed";
+    case VerbStatus::kUnknown: return "peer lost";
+  }
+  return "invalid";
+}
 
 // One one-sided operation. `local` lies in a buffer of the posting endpoint, is disjoint from that
 // of every other verb in flight, and stays untouched until the batch completes. `length` is in
@@ -43,12 +52,29 @@ struct Verb {
   uint64_t swap_or_add = 0;  // CAS: new value; fetch-add: addend
 
   static Verb Read(uint64_t offset, uint32_t length, LocalAddress into,
-                   Space space = Space::kRegion);
+                   Space space = Space::kRegion) {
+    return {.space = space, .length = length, .remote_offset = offset, .local = into};
+  }
   static Verb Write(uint64_t offset, uint32_t length, LocalAddress from,
-                    Space space = Space::kRegion);
+                    Space space = Space::kRegion) {
+    Verb verb = Read(offset, length, from, space);
+    verb.opcode = Opcode::kWrite;
+    return verb;
+  }
   static Verb CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap,
-                          LocalAddress old_value);
-  static Verb FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalAddress old_value);
+                          LocalAddress old_value) {
+    Verb verb = Read(offset, 8, old_value, space);
+    verb.opcode = Opcode::kCompareSwap;
+    verb.compare = compare;
+    verb.swap_or_add = swap;
+    return verb;
+  }
+  static Verb FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalAddress old_value) {
+    Verb verb = Read(offset, 8, old_value, space);
+    verb.opcode = Opcode::kFetchAdd;
+    verb.swap_or_add = addend;
+    return verb;
+  }
 
   bool is_read() const { return TraitsOf(opcode).verb_class == VerbClass::kRead; }
   bool is_write() const { return TraitsOf(opcode).verb_class == VerbClass::kWrite; }
@@ -57,45 +83,12 @@ struct Verb {
   bool is_conditional() const { return TraitsOf(opcode).is_conditional; }
   // Returns: the value before the atomic, or the one read, if the verb has succeeded. Requires: an
   // atomic, or a READ of 8 bytes.
-  uint64_t old_value() const;
+  uint64_t old_value() const {
+    assert(is_atomic() || (is_read() && length == sizeof(uint64_t)));
+    uint64_t value;
+    std::memcpy(&value, local.data, sizeof value);
+    return value;
+  }
 };
-
-inline Verb Verb::Read(uint64_t offset, uint32_t length, LocalAddress into, Space space) {
-  Verb verb;
-  verb.space = space;
-  verb.length = length;
-  verb.remote_offset = offset;
-  verb.local = into;
-  return verb;
-}
-
-inline Verb Verb::Write(uint64_t offset, uint32_t length, LocalAddress from, Space space) {
-  Verb verb = Read(offset, length, from, space);
-  verb.opcode = Opcode::kWrite;
-  return verb;
-}
-
-inline Verb Verb::CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap,
-                              LocalAddress old_value) {
-  Verb verb = Read(offset, 8, old_value, space);
-  verb.opcode = Opcode::kCompareSwap;
-  verb.compare = compare;
-  verb.swap_or_add = swap;
-  return verb;
-}
-
-inline Verb Verb::FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalAddress old_value) {
-  Verb verb = Read(offset, 8, old_value, space);
-  verb.opcode = Opcode::kFetchAdd;
-  verb.swap_or_add = addend;
-  return verb;
-}
-
-inline uint64_t Verb::old_value() const {
-  assert(is_atomic() || (is_read() && length == sizeof(uint64_t)));
-  uint64_t value;
-  std::memcpy(&value, local.data, sizeof value);
-  return value;
-}
 
 }  // namespace gossamer

@@ -71,7 +71,12 @@ class Batch {
     size_ = 0;
   }
   // kSuccess if every verb succeeded, else the status of the first that did not.
-  VerbStatus status() const;
+  VerbStatus status() const {
+    for (const Verb& verb : verbs()) {
+      if (verb.status != VerbStatus::kSuccess) return verb.status;
+    }
+    return VerbStatus::kSuccess;
+  }
 
   // For fabrics: the completion to count down, and a link for the fabric's own queues.
   Completion* completion = nullptr;
@@ -129,5 +134,8 @@ struct QueuePairRequest {
   Completion* completion = nullptr;
   QueuePairRequest* next = nullptr;
 };
+
+// How far a connection that is being made has come, for steps that do not block.
+enum class ConnectState : uint8_t { kUnderWay, kDone };
 
 }  // namespace gossamer

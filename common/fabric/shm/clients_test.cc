@@ -54,7 +54,7 @@ class HandMadeClient {
     const Transfer transfer = ReceiveMessage(
         socket_, std::as_writable_bytes(std::span(&message, 1)), &bytes, &descriptors_, wait);
     if (transfer != Transfer::kDone || message.accepted != 1) return false;
-    mapping_ = Mapping::OfFile(descriptors_.back()).value();
+    mapping_ = MapFile(descriptors_.back()).value();
     queue_pair_ = message.queue_pair;
     return true;
   }
@@ -74,7 +74,7 @@ class HandMadeClient {
  private:
   UniqueFd socket_;
   std::vector<UniqueFd> descriptors_;
-  Mapping mapping_;
+  MemoryMapping mapping_;
   uint64_t queue_pair_ = 0;
 };
 

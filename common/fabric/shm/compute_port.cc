@@ -1,16 +1,16 @@
 #include "common/fabric/shm/compute_port.h"
 
-#include <algorithm>
-
 #include "common/fabric/shm/endpoint.h"
 #include "common/fabric/shm/queue_pair.h"
+#include "common/fabric/shm/shm.h"
 
 namespace gossamer::shm {
-Result<std::unique_ptr<ComputePort>> ShmComputePort::Open(const ComputePortOptions& options) {
+
+Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) {
   if (options.client_uuid == 0) {
     return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
   }
-  return std::unique_ptr<ComputePort>(new ShmComputePort(options));
+  return std::unique_ptr<ComputePort>(std::make_unique<ShmComputePort>(options));
 }
 
 Status ShmComputePort::Connect(ServerId server, const std::string& address, uint64_t incarnation) {
@@ -36,7 +36,6 @@ Result<std::unique_ptr<Endpoint>> ShmComputePort::NewEndpoint() {
     const std::lock_guard guard(mutex_);
     for (const auto& [server, unused] : servers_) servers.push_back(server);
   }
-  std::ranges::sort(servers);
   auto endpoint = std::make_unique<ShmEndpoint>(*this);
   endpoint->AttachAll(servers);
   return endpoint;
@@ -77,7 +76,7 @@ Result<QueuePairGrant> ShmComputePort::Accept(ServerId server, Handshake& handsh
   BOOST_OUTCOME_TRY(memory, FindOrMap(server, welcome, fds));
   grant.memory = std::move(memory);
   if (page_fds != 0) {
-    BOOST_OUTCOME_TRY(page, Mapping::OfFile(fds.back()));
+    BOOST_OUTCOME_TRY(page, MapFile(fds.back()));
     grant.page = std::move(page);
     if (grant.page.bytes() < kQueuePairPageBytes) {
       return MakeError(Code::kInvalidArgument, "queue pair page too small");

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 
 #include "common/fabric/compute_port.h"
 #include "common/fabric/shm/handshake.h"
@@ -19,7 +19,7 @@ namespace gossamer::shm {
 // A queue pair as its server granted it.
 struct QueuePairGrant {
   UniqueFd socket;
-  Mapping page;
+  MemoryMapping page;
   std::shared_ptr<SharedMemory> memory;
   uint64_t incarnation = 0;
   uint64_t queue_pair = 0;
@@ -28,7 +28,7 @@ struct QueuePairGrant {
 
 class ShmComputePort final : public ComputePort {
  public:
-  static Result<std::unique_ptr<ComputePort>> Open(const ComputePortOptions& options);
+  explicit ShmComputePort(const ComputePortOptions& options) : options_(options) {}
 
   void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
@@ -49,15 +49,13 @@ class ShmComputePort final : public ComputePort {
     std::weak_ptr<SharedMemory> memory;
   };
 
-  explicit ShmComputePort(const ComputePortOptions& options) : options_(options) {}
-
   // The memory behind `welcome`, shared with other endpoints that have mapped it.
   Result<std::shared_ptr<SharedMemory>> FindOrMap(ServerId server, const Welcome& welcome,
                                                   const std::vector<UniqueFd>& fds);
 
   ComputePortOptions options_;
   std::mutex mutex_;
-  std::unordered_map<ServerId, Server> servers_;
+  std::map<ServerId, Server> servers_;
 };
 
 }  // namespace gossamer::shm

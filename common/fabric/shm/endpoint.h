@@ -47,13 +47,6 @@ class ShmEndpoint final : public Endpoint {
   BufferPool& buffers() override { return buffers_; }
 
  private:
-  // Local memory needs no registration here.
-  class NoRegistrar final : public SlabRegistrar {
-   public:
-    Result<uint32_t> RegisterSlab(std::byte*, size_t) override { return uint32_t{0}; }
-    void UnregisterSlab(uint32_t) override {}
-  };
-
   ClientQueuePair* Find(ServerId server) const {
     const size_t index = ToInteger(server);
     return index < queue_pairs_.size() ? queue_pairs_[index].get() : nullptr;
@@ -74,7 +67,7 @@ class ShmEndpoint final : public Endpoint {
   void FlushPosted(ServerId server);
 
   ShmComputePort& port_;
-  NoRegistrar registrar_;
+  SlabRegistrar registrar_;
   BufferPool buffers_{registrar_};
   Limits limits_{.path_mtu = kPathMtu,
                  .max_batch_verbs = 4096,

@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <system_error>
 
-#include "common/huge_pages.h"
-
 namespace gossamer::shm {
 namespace {
 
@@ -27,6 +25,23 @@ Error CannotMap(size_t bytes, const char* what) {
                         limit.rlim_cur, bytes);
   }
   return MakeError(Code::kNoResources, std::move(text));
+}
+
+// Address space alone. From 2 MB on it starts at a multiple of that: only there can 2 MB pages be.
+Result<std::byte*> Reserve(size_t bytes) {
+  const size_t pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
+  void* data = ::mmap(nullptr, pages + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return CannotMap(bytes, "");
+  auto* start = static_cast<std::byte*>(data);
+  if (slack != 0) {
+    const size_t head =
+        (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) % kHugePageBytes;
+    if (head != 0) ::munmap(start, head);
+    if (head != slack) ::munmap(start + head + pages, slack - head);
+    start += head;
+  }
+  return start;
 }
 
 }  // namespace
@@ -43,49 +58,27 @@ std::string NoDescriptorText() {
   return fmt::format("no file descriptor left (ulimit -n is {})", limit.rlim_cur);
 }
 
-Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
-}
-
-Result<Mapping> Mapping::Reserve(size_t bytes) {
-  const size_t pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
-  void* data = ::mmap(nullptr, pages + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) return CannotMap(bytes, "");
-  auto* start = static_cast<std::byte*>(data);
-  if (slack != 0) {
-    const size_t head =
-        (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) % kHugePageBytes;
-    if (head != 0) ::munmap(start, head);
-    if (head != slack) ::munmap(start + head + pages, slack - head);
-    start += head;
-  }
-  return Mapping(start, bytes);
-}
-
-Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
+Result<MemoryMapping> MapFile(const UniqueFd& file) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) {
     return MakeError(Code::kUnsupported, ErrnoText("size of shared memory"));
   }
-  BOOST_OUTCOME_TRY(mapping, Reserve(static_cast<size_t>(status.st_size)));
-  if (::mmap(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-             file.get(), 0) == MAP_FAILED) {
-    Error why = CannotMap(mapping.bytes(), " of shared memory");
+  const auto bytes = static_cast<size_t>(status.st_size);
+  BOOST_OUTCOME_TRY(start, Reserve(bytes));
+  if (::mmap(start, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0) ==
+      MAP_FAILED) {
     // The kernel has taken the reserved range away first. By now it may be another thread's: to
     // unmap it would be wrong.
-    mapping.data_ = nullptr;
-    return why;
+    return CannotMap(bytes, " of shared memory");
   }
-  return std::move(mapping);
+  return MemoryMapping(start, bytes, bytes, {});
 }
 
-Result<Mapping> Mapping::Anonymous(size_t bytes) {
-  BOOST_OUTCOME_TRY(mapping, Reserve(bytes));
-  if (::mprotect(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE) != 0) {
-    return CannotMap(mapping.bytes(), "");
-  }
-  return std::move(mapping);
+Result<MemoryMapping> MapAnonymous(size_t bytes) {
+  BOOST_OUTCOME_TRY(start, Reserve(bytes));
+  MemoryMapping mapping(start, bytes, bytes, {});
+  if (::mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) return CannotMap(bytes, "");
+  return mapping;
 }
 
 Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages) {

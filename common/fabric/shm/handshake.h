@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/connect_state.h"
 #include "common/fabric/shm/socket.h"
 #include "common/status.h"
 

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "common/huge_pages.h"
 #include "common/random_id.h"
 
 namespace gossamer::shm {
@@ -53,7 +52,7 @@ bool TransparentHugePages(const char* file) {
 }
 
 // How much of a mapping is in 2 MB pages of shared memory that the kernel has merged.
-uint64_t MergedBytes(const Mapping& mapping) {
+uint64_t MergedBytes(const MemoryMapping& mapping) {
   const auto begin = reinterpret_cast<uintptr_t>(mapping.data());
   std::ifstream input("/proc/self/smaps");
   uint64_t merged = 0;
@@ -71,7 +70,7 @@ uint64_t MergedBytes(const Mapping& mapping) {
 }
 
 struct Pages {
-  Mapping mapping;
+  MemoryMapping mapping;
   UniqueFd file;
   bool is_reserved = false;  // its 2 MB pages are of those that vm.nr_hugepages sets aside
   std::string description;
@@ -79,7 +78,7 @@ struct Pages {
 
 Result<Pages> AnonymousPages(uint64_t bytes, bool huge) {
   Pages pages;
-  BOOST_OUTCOME_TRY(mapping, Mapping::Anonymous(RoundUp(bytes, kPageBytes)));
+  BOOST_OUTCOME_TRY(mapping, MapAnonymous(RoundUp(bytes, kPageBytes)));
   pages.mapping = std::move(mapping);
   pages.description = "4 KB pages";
   if (!huge) return pages;
@@ -100,7 +99,7 @@ Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
     // Mapping reserves the pages, so that they cannot run out later.
     Result<UniqueFd> file = CreateMemfd(name, RoundUp(bytes, kHugePageBytes), true);
     if (file) {
-      Result<Mapping> mapping = Mapping::OfFile(file.value());
+      Result<MemoryMapping> mapping = MapFile(file.value());
       if (mapping) {
         pages.mapping = std::move(mapping).value();
         pages.file = std::move(file).value();
@@ -111,7 +110,7 @@ Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
     }
   }
   BOOST_OUTCOME_TRY(file, CreateMemfd(name, RoundUp(bytes, kPageBytes), false));
-  BOOST_OUTCOME_TRY(mapping, Mapping::OfFile(file));
+  BOOST_OUTCOME_TRY(mapping, MapFile(file));
   pages.file = std::move(file);
   pages.mapping = std::move(mapping);
   pages.description = "4 KB pages";
@@ -183,8 +182,8 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::Open(uint64_t token, const U
                                                          uint64_t lock_table_bytes) {
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->token_ = token;
-  BOOST_OUTCOME_TRY(region_mapping, Mapping::OfFile(region));
-  BOOST_OUTCOME_TRY(lock_table_mapping, Mapping::OfFile(lock_table));
+  BOOST_OUTCOME_TRY(region_mapping, MapFile(region));
+  BOOST_OUTCOME_TRY(lock_table_mapping, MapFile(lock_table));
   memory->region_ = std::move(region_mapping);
   memory->lock_table_ = std::move(lock_table_mapping);
   if (memory->region_.bytes() < region_bytes || memory->lock_table_.bytes() < lock_table_bytes) {

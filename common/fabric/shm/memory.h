@@ -56,8 +56,8 @@ class SharedMemory {
   SharedMemory() = default;
 
   uint64_t token_ = 0;
-  Mapping region_;
-  Mapping lock_table_;
+  MemoryMapping region_;
+  MemoryMapping lock_table_;
   UniqueFd region_file_;
   UniqueFd lock_table_file_;
   std::array<SpaceView, 2> views_;

@@ -14,6 +14,7 @@
 #include "common/asymmetric_fence.h"
 #include "common/fabric/compute_port.h"
 #include "common/fabric/shm/peer.h"
+#include "common/fabric/shm/shm.h"
 #include "common/start_thread.h"
 
 namespace gossamer::shm {
@@ -32,14 +33,12 @@ constexpr std::chrono::milliseconds kSettleInterval{1};
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryPort>> ShmMemoryPort::Open(const MemoryPortOptions& options) {
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) {
   BOOST_OUTCOME_TRY(memory, SharedMemory::Create(options));
   BOOST_OUTCOME_TRY(listener, ListeningSocket::Bind(options.listen));
   return std::unique_ptr<MemoryPort>(
-      new ShmMemoryPort(options, std::move(memory), std::move(listener)));
+      std::make_unique<ShmMemoryPort>(options, std::move(memory), std::move(listener)));
 }
-
-ShmMemoryPort::~ShmMemoryPort() { Stop(); }
 
 std::span<std::byte> ShmMemoryPort::region() {
   const SpaceView& view = memory_->view(Space::kRegion);
@@ -93,9 +92,8 @@ void ShmMemoryPort::Stop() {
 }
 
 void ShmMemoryPort::Wake() {
-  const uint64_t one = 1;
-  // An eventfd write fails only on a broken invariant, and the thread would then never end.
-  if (::write(wake_event_.get(), &one, sizeof one) != sizeof one) std::abort();
+  // This fails only on a broken invariant, and the thread would then never end.
+  if (::eventfd_write(wake_event_.get(), 1) != 0) std::abort();
 }
 
 int ShmMemoryPort::MillisecondsToNextTurn() const {
@@ -154,13 +152,15 @@ void ShmMemoryPort::Dismiss(ConnectionId id) {
 
 void ShmMemoryPort::DismissLateNewcomers(Clock::time_point now) {
   const auto latest = now - std::chrono::milliseconds(options_.connection_timeout_ms);
-  while (const auto id = newcomers_.FirstUpTo(latest)) Dismiss(*id);
+  while (!newcomers_.empty() && newcomers_.begin()->second <= latest) {
+    Dismiss(newcomers_.begin()->first);
+  }
 }
 
 void ShmMemoryPort::Accept() {
   while (true) {
     // Silent clients keep no other client out.
-    if (newcomers_.size() == kMostNewcomers) Dismiss(*newcomers_.FirstUpTo(Clock::now()));
+    if (newcomers_.size() == kMostNewcomers) Dismiss(newcomers_.begin()->first);
     UniqueFd socket = listener_.Accept();
     if (!socket) {
       if (LacksDescriptors() && shortage_.RefuseNext(listener_)) continue;
@@ -188,7 +188,7 @@ void ShmMemoryPort::Accept() {
       continue;
     }
     connections_.emplace(id, std::move(connection));
-    newcomers_.Add(id, Clock::now());
+    newcomers_.emplace_hint(newcomers_.end(), id, Clock::now());
   }
 }
 
@@ -240,7 +240,7 @@ Status ShmMemoryPort::MakeQueuePair(Connection& connection, const Hello& hello,
   Result<UniqueFd> file = CreateMemfd("gossamer-queue-pair", kQueuePairPageBytes, false);
   if (!file && LacksDescriptors()) return NoDescriptorHere();
   if (!file) return MakeError(Code::kNodeUnreachable, file.error().message);
-  BOOST_OUTCOME_TRY(mapping, Mapping::OfFile(file.value()));
+  BOOST_OUTCOME_TRY(mapping, MapFile(file.value()));
   page_file = std::move(file).value();
   connection.page_mapping = std::move(mapping);
   auto* const page = ::new (connection.page_mapping.data()) QueuePairPage;
@@ -271,7 +271,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
   } else if (hello.kind == HelloKind::kQueuePair) {
     connection.waits = MustWait(id, hello);
     if (connection.waits) {
-      newcomers_.Remove(id);
+      newcomers_.erase(id);
       closing_[hello.client_uuid].waiting.emplace_back(id, hello);
       return true;
     }
@@ -283,7 +283,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
       if (FindOld(id, hello.client_uuid, old_id) != connections_.end()) Destroy(old_id);
     }
   }
-  if (connection.is_queue_pair()) newcomers_.Remove(id);
+  if (connection.is_queue_pair()) newcomers_.erase(id);
   Welcome welcome = admitted ? Welcome{} : Refusal(admitted.error());
   welcome.incarnation = incarnation_;
   welcome.token = memory_->token();

@@ -23,6 +23,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,7 +35,6 @@
 #include "common/fabric/memory_port.h"
 #include "common/fabric/shm/handles.h"
 #include "common/fabric/shm/memory.h"
-#include "common/fabric/shm/newcomers.h"
 #include "common/fabric/shm/queue_pair.h"
 #include "common/fabric/shm/refusal.h"
 #include "common/fabric/shm/socket.h"
@@ -43,8 +43,10 @@ namespace gossamer::shm {
 
 class ShmMemoryPort final : public MemoryPort {
  public:
-  static Result<std::unique_ptr<MemoryPort>> Open(const MemoryPortOptions& options);
-  ~ShmMemoryPort() override;
+  ShmMemoryPort(const MemoryPortOptions& options, std::shared_ptr<SharedMemory> memory,
+                ListeningSocket listener)
+      : options_(options), memory_(std::move(memory)), listener_(std::move(listener)) {}
+  ~ShmMemoryPort() override { Stop(); }
 
   Status Start(ControlHandler& handler, uint64_t incarnation) override;
   void Fence(uint64_t client_uuid) override;
@@ -61,7 +63,7 @@ class ShmMemoryPort final : public MemoryPort {
   struct Connection {
     UniqueFd socket;
     UniqueFd process;  // pidfd; empty if the kernel cannot name the peer: a hang-up is its end then
-    Mapping page_mapping;
+    MemoryMapping page_mapping;
     uint64_t client_uuid = 0;
     bool in_process = false;
     bool waits = false;  // said hello while verbs of its client's closed queue pairs could land
@@ -82,10 +84,6 @@ class ShmMemoryPort final : public MemoryPort {
     bool is_fence = false;     // these are all of the client's queue pairs
     std::vector<std::pair<ConnectionId, Hello>> waiting;
   };
-
-  ShmMemoryPort(const MemoryPortOptions& options, std::shared_ptr<SharedMemory> memory,
-                ListeningSocket listener)
-      : options_(options), memory_(std::move(memory)), listener_(std::move(listener)) {}
 
   bool Watch(int fd, uint64_t tag);
   void Unwatch(int fd);
@@ -142,7 +140,10 @@ class ShmMemoryPort final : public MemoryPort {
 
   // Used by the control thread only.
   Connections connections_;
-  Newcomers newcomers_;
+  // Connections that are no queue pairs yet, and when they came. Ids grow, so the first is the
+  // oldest. Their time and number are bounded: a peer that connects and says nothing holds two of
+  // the server's file descriptors.
+  std::map<ConnectionId, Clock::time_point> newcomers_;
   // How many queue pairs each client has, by its uuid. Those in closing_ count.
   std::unordered_map<uint64_t, uint32_t> queue_pairs_;
   std::unordered_map<uint64_t, Closing> closing_;  // likewise

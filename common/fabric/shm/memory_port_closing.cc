@@ -1,4 +1,5 @@
 // The end of queue pairs: closed, set aside until their verbs have ended, counted until then.
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ void ShmMemoryPort::Quiesce(Connection& connection) {
 }
 
 void ShmMemoryPort::Destroy(ConnectionId id) {
-  newcomers_.Remove(id);
+  newcomers_.erase(id);
   const auto found = connections_.find(id);
   if (found->second.is_queue_pair() && !HasSettled(found->second)) {
     SetAside(found);
@@ -63,9 +64,8 @@ void ShmMemoryPort::Fence(uint64_t client_uuid) {
 }
 
 void ShmMemoryPort::BeginFences() {
-  uint64_t wakes;
-  // An empty read means no new wakes.
-  static_cast<void>(!::read(wake_event_.get(), &wakes, sizeof wakes));
+  eventfd_t wakes = 0;
+  ::eventfd_read(wake_event_.get(), &wakes);
   std::vector<uint64_t> clients;
   {
     const std::lock_guard guard(fence_mutex_);

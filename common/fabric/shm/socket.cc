@@ -1,6 +1,5 @@
 #include "common/fabric/shm/socket.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -17,8 +16,8 @@ namespace {
 constexpr size_t kMaxFds = 3;
 constexpr int kFreshRetries = 8;
 
-UniqueFd NewSocket(int flags = 0) {
-  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+UniqueFd NewSocket() {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 Result<sockaddr_un> SocketAddress(const std::string& path) {
@@ -108,7 +107,7 @@ Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, si
 
 Result<UniqueFd> ConnectSocket(const std::string& path) {
   BOOST_OUTCOME_TRY(address, SocketAddress(path));
-  UniqueFd socket = NewSocket(SOCK_NONBLOCK);
+  UniqueFd socket = NewSocket();
   if (!socket && LacksDescriptors()) {
     return MakeError(Code::kNoResources,
                      "connecting to " + path + ": this process has " + NoDescriptorText());
@@ -170,9 +169,7 @@ void ListeningSocket::Close() {
 }
 
 Status ListeningSocket::Listen() {
-  const int flags = ::fcntl(socket_.get(), F_GETFL);
-  if (::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK) != 0 ||
-      ::listen(socket_.get(), SOMAXCONN) != 0) {
+  if (::listen(socket_.get(), SOMAXCONN) != 0) {
     return MakeError(Code::kUnsupported, ErrnoText("listening at " + path_));
   }
   return Ok();

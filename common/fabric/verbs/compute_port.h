@@ -2,7 +2,6 @@
 // all.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,18 +10,6 @@
 #include "common/fabric/verbs/endpoint.h"
 
 namespace gossamer::verbs {
-
-// Shared by the port and its endpoints. Thread-safety: thread-safe.
-class Peers final : public PeerDirectory {
- public:
-  Result<Peer> FindPeer(ServerId server) const override;
-  void Put(ServerId server, Peer peer);
-  std::map<ServerId, Peer> All() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::map<ServerId, Peer> peers_;
-};
 
 class VerbsComputePort final : public ComputePort {
  public:

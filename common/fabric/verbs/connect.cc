@@ -94,17 +94,10 @@ Result<ConnectAttempt> ConnectAttempt::Begin(const SocketAddress& address, const
 }
 
 Status ConnectAttempt::ResolveAddress() {
-  connection_.channel.reset(rdma_create_event_channel());
-  if (!connection_.channel) {
-    return ErrnoError(Code::kUnsupported, "opening the RDMA connection manager");
-  }
+  BOOST_OUTCOME_TRYV(OpenConnectionManager(connection_.channel, connection_.id));
   channel_ = connection_.channel.get();
   BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
-  rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP) != 0) {
-    return ErrnoError(Code::kNoResources, "making an RDMA communication identifier");
-  }
-  connection_.id.reset(id);
+  rdma_cm_id* const id = connection_.id.get();
 
   SocketAddress to = address_;
   SocketAddress from;

@@ -14,7 +14,6 @@
 #include <string>
 
 #include "common/fabric/compute_port.h"
-#include "common/fabric/connect_state.h"
 #include "common/fabric/verbs/address.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"

@@ -35,17 +35,16 @@ ibv_wr_opcode FillVerb(const Verb& verb, ibv_send_wr& request) {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(
-    std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
-    const ComputePortOptions& options) {
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(std::shared_ptr<Device> device,
+                                                           std::shared_ptr<const Peers> peers,
+                                                           const ComputePortOptions& options) {
   std::unique_ptr<VerbsEndpoint> endpoint(
       new VerbsEndpoint(std::move(device), std::move(peers), options));
   BOOST_OUTCOME_TRYV(endpoint->MakeRoom(1));
   return endpoint;
 }
 
-VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device,
-                             std::shared_ptr<const PeerDirectory> peers,
+VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const Peers> peers,
                              const ComputePortOptions& options)
     : device_(std::move(device)),
       peers_(std::move(peers)),
@@ -130,7 +129,7 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_v
   }
   const auto count = static_cast<uint32_t>(verbs.size());
   queue_pair.free_verbs -= count;
-  queue_pair.in_flight.Push({Posted::Kind::kBatch, count, &batch, first_verb});
+  queue_pair.in_flight.PushBack({Posted::Kind::kBatch, count, &batch, first_verb});
   ++doorbells_;
 
   ibv_send_wr* const rest = requests_[last].next;

@@ -9,31 +9,76 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/compute_port.h"
 #include "common/fabric/verbs/connect.h"
 #include "common/fabric/verbs/device.h"
-#include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/queue_pair.h"
-#include "common/fabric/verbs/slabs.h"
 
 namespace gossamer::verbs {
 
-// The addresses of the servers, from the compute port.
-class PeerDirectory {
+// The servers that a compute port is connected to. Shared by the port and its endpoints.
+// Thread-safety: thread-safe.
+class Peers {
  public:
-  virtual ~PeerDirectory() = default;
-  // Errors: InvalidArgument for a server that the port is not connected to. Thread-safety:
-  // thread-safe.
-  virtual Result<Peer> FindPeer(ServerId server) const = 0;
+  // Errors: InvalidArgument for a server that the port is not connected to.
+  Result<Peer> FindPeer(ServerId server) const;
+  void Put(ServerId server, Peer peer);
+  std::map<ServerId, Peer> All() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<ServerId, Peer> peers_;
+};
+
+// The slabs of an endpoint's buffers, registered with its device until destroyed.
+class Slabs final : public SlabRegistrar {
+ public:
+  explicit Slabs(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+
+  Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) override {
+    BOOST_OUTCOME_TRY(region, device_->Register(data, bytes, IBV_ACCESS_LOCAL_WRITE));
+    const uint32_t key = region->lkey;
+    slabs_.push_back(std::move(region));
+    return key;
+  }
+  void UnregisterSlab(uint32_t key) override {
+    std::erase_if(slabs_, [key](const MemoryRegion& slab) { return slab->lkey == key; });
+  }
+
+ private:
+  const std::shared_ptr<Device> device_;
+  std::vector<MemoryRegion> slabs_;
+};
+
+// A queue pair that is being opened, attempt by attempt.
+struct Opening {
+  Opening(QueuePairRequest& wanted, const ComputePortOptions& options)
+      : request(&wanted), retry(options) {}
+
+  // Requires (unchecked): the attempt has resolved its path. `queue`: for the completions of the
+  // new queue pair.
+  Status AskToConnect(const Peer& peer, ibv_cq* queue, uint64_t client_uuid, QueuePair& queue_pair);
+  // Puts the replaced connection back.
+  void GiveUpAttempt(QueuePair& queue_pair);
+
+  QueuePairRequest* request;
+  RetryWhileStale retry;
+  std::optional<ConnectAttempt> attempt;  // none: the present queue pair has not ended, or a pause
+  Connection replaced;                    // while its successor requests the replacement
+  bool is_connecting = false;
 };
 
 class VerbsEndpoint final : public Endpoint {
  public:
   static Result<std::unique_ptr<VerbsEndpoint>> Open(std::shared_ptr<Device> device,
-                                                     std::shared_ptr<const PeerDirectory> peers,
+                                                     std::shared_ptr<const Peers> peers,
                                                      const ComputePortOptions& options);
   ~VerbsEndpoint() override;
 
@@ -55,7 +100,7 @@ class VerbsEndpoint final : public Endpoint {
   uint64_t doorbells() const { return doorbells_; }
 
  private:
-  VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
+  VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const Peers> peers,
                 const ComputePortOptions& options);
 
   QueuePair* Find(ServerId server) const {
@@ -96,7 +141,7 @@ class VerbsEndpoint final : public Endpoint {
   void End(QueuePairRequest& request, Status status);
 
   const std::shared_ptr<Device> device_;
-  const std::shared_ptr<const PeerDirectory> peers_;
+  const std::shared_ptr<const Peers> peers_;
   const ComputePortOptions options_;
   Limits limits_;
   Slabs slabs_;

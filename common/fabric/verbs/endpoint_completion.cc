@@ -106,8 +106,7 @@ void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_
 }
 
 void VerbsEndpoint::CompleteFirst(QueuePair& queue_pair) {
-  const Posted posted = queue_pair.in_flight.front();
-  queue_pair.in_flight.Pop();
+  const Posted posted = queue_pair.in_flight.PopFront();
   queue_pair.first_sequence += posted.requests;
   switch (posted.kind) {
     case Posted::Kind::kCall: ++queue_pair.free_sends; return;

@@ -59,6 +59,33 @@ Result<QueuePair*> VerbsEndpoint::MakeQueuePair(ServerId server) {
   return queue_pairs_[index].get();
 }
 
+// The server destroys the old queue pair first (rule U1). Our end of it stays until then, so that
+// its disconnect cannot overtake the request to replace it.
+Status Opening::AskToConnect(const Peer& peer, ibv_cq* queue, uint64_t client_uuid,
+                             QueuePair& queue_pair) {
+  BOOST_OUTCOME_TRY(connection, attempt->MakeQueuePair(peer, queue));
+  replaced = std::exchange(queue_pair.connection, std::move(connection));
+  is_connecting = true;
+  ++queue_pair.epoch;
+  ConnectRequest wanted;
+  wanted.kind = RequestKind::kAttach;
+  wanted.client_uuid = client_uuid;
+  wanted.incarnation = peer.incarnation;
+  wanted.replaces = replaced.server.connection_id;
+  wanted.also_destroys = request->also_destroys;
+  return attempt->Send(queue_pair.connection, wanted);
+}
+
+void Opening::GiveUpAttempt(QueuePair& queue_pair) {
+  if (std::exchange(is_connecting, false)) {
+    // The server may have accepted, and its answer was lost. Its end of this attempt ends with
+    // ours; the next attempt names the queue pair to be replaced again.
+    std::swap(queue_pair.connection, replaced);
+    replaced = {};
+  }
+  attempt.reset();
+}
+
 uint64_t VerbsEndpoint::BrokenQueuePairId(ServerId server) const {
   const QueuePair* queue_pair = Find(server);
   if (queue_pair == nullptr || queue_pair->state == QueuePairState::kConnected) return 0;
@@ -125,7 +152,9 @@ Result<ConnectState> VerbsEndpoint::Advance(Opening& opening) {
     // Clears the completion queue of the previous attempt or of the present queue pair.
     Collapse(queue_pair);
     BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
-    BOOST_OUTCOME_TRYV(opening.Begin(peer, *device_, options_));
+    BOOST_OUTCOME_TRY(begun, ConnectAttempt::Begin(peer.address, device_.get(), options_,
+                                                   opening.retry.deadline()));
+    opening.attempt.emplace(std::move(begun));
   }
   Result<ConnectState> state = AdvanceAttempt(opening, queue_pair);
   if (state) return state;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/fabric/verbs/verbs.h"
+
 namespace gossamer::verbs {
 namespace {
 
@@ -29,13 +31,20 @@ Error BindError(const SocketAddress& address, int error) {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsMemoryPort>> VerbsMemoryPort::Open(const MemoryPortOptions& options) {
-  std::unique_ptr<VerbsMemoryPort> port(new VerbsMemoryPort(options));
-  BOOST_OUTCOME_TRYV(port->Bind());
-  BOOST_OUTCOME_TRYV(port->MapRegion());
-  BOOST_OUTCOME_TRYV(port->MapLockTable());
-  port->info_.verbs_at_once = options.one_verb_at_a_time ? 1 : 0;
-  return port;
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) {
+  BOOST_OUTCOME_TRYV(CheckDevices(options.device));
+  auto port = std::make_unique<VerbsMemoryPort>(options);
+  BOOST_OUTCOME_TRYV(port->Open());
+  return std::unique_ptr<MemoryPort>(std::move(port));
+}
+
+Status VerbsMemoryPort::Open() {
+  BOOST_OUTCOME_TRYV(Bind());
+  BOOST_OUTCOME_TRYV(MapInDram(options_.region_bytes, region_, registered_region_, info_.region));
+  info_.verbs_at_once = options_.one_verb_at_a_time ? 1 : 0;
+  if (options_.on_chip_locks && MapDeviceLockTable()) return Ok();
+  return MapInDram(options_.lock_table_bytes, lock_table_, registered_lock_table_,
+                   info_.lock_table);
 }
 
 // The address selects the device: the one whose interface has it.
@@ -46,15 +55,8 @@ Status VerbsMemoryPort::Bind() {
     return MakeError(Code::kInvalidArgument,
                      address_.ToString() + " names no RDMA device: give the address of one");
   }
-  channel_.reset(rdma_create_event_channel());
-  if (channel_ == nullptr) {
-    return ErrnoError(Code::kUnsupported, "opening the RDMA connection manager");
-  }
-  rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel_.get(), &id, nullptr, RDMA_PS_TCP) != 0) {
-    return ErrnoError(Code::kNoResources, "making an RDMA communication identifier");
-  }
-  listener_.reset(id);
+  BOOST_OUTCOME_TRYV(OpenConnectionManager(channel_, listener_));
+  rdma_cm_id* const id = listener_.get();
   if (rdma_bind_addr(id, address_.get()) != 0) return BindError(address_, errno);
   if (id->verbs == nullptr) return BindError(address_, ENODEV);
   address_.set_port(ntohs(rdma_get_src_port(id)));
@@ -73,31 +75,16 @@ Status VerbsMemoryPort::Bind() {
   return Ok();
 }
 
-Status VerbsMemoryPort::MapRegion() {
-  BOOST_OUTCOME_TRY(mapping, MapMemory(options_.region_bytes, options_.huge_pages));
-  region_ = std::move(mapping);
+Status VerbsMemoryPort::MapInDram(uint64_t bytes, MemoryMapping& memory, MemoryRegion& registration,
+                                  RemoteMemory& description) {
+  BOOST_OUTCOME_TRY(mapping, MapMemory(bytes, options_.huge_pages));
+  memory = std::move(mapping);
   if (options_.touch) {
-    BOOST_OUTCOME_TRYV(options_.touch(region_.span()));
+    BOOST_OUTCOME_TRYV(options_.touch(memory.span()));
   }
-  BOOST_OUTCOME_TRY(registered, device_->Register(region_.data(), region_.bytes(), kRemoteRights));
-  registered_region_ = std::move(registered);
-  info_.region =
-      Describe(*registered_region_, reinterpret_cast<uintptr_t>(region_.data()), region_.bytes());
-  return Ok();
-}
-
-Status VerbsMemoryPort::MapLockTable() {
-  if (options_.on_chip_locks && MapDeviceLockTable()) return Ok();
-  BOOST_OUTCOME_TRY(mapping, MapMemory(options_.lock_table_bytes, options_.huge_pages));
-  lock_table_ = std::move(mapping);
-  if (options_.touch) {
-    BOOST_OUTCOME_TRYV(options_.touch(lock_table_.span()));
-  }
-  BOOST_OUTCOME_TRY(registered,
-                    device_->Register(lock_table_.data(), lock_table_.bytes(), kRemoteRights));
-  registered_lock_table_ = std::move(registered);
-  info_.lock_table = Describe(*registered_lock_table_,
-                              reinterpret_cast<uintptr_t>(lock_table_.data()), lock_table_.bytes());
+  BOOST_OUTCOME_TRY(registered, device_->Register(memory.data(), memory.bytes(), kRemoteRights));
+  registration = std::move(registered);
+  description = Describe(*registration, reinterpret_cast<uintptr_t>(memory.data()), memory.bytes());
   return Ok();
 }
 

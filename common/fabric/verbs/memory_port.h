@@ -17,7 +17,9 @@ namespace gossamer::verbs {
 
 class VerbsMemoryPort final : public MemoryPort {
  public:
-  static Result<std::unique_ptr<VerbsMemoryPort>> Open(const MemoryPortOptions& options);
+  explicit VerbsMemoryPort(const MemoryPortOptions& options) : options_(options) {}
+  // Binds the address, and registers the memory.
+  Status Open();
   ~VerbsMemoryPort() override { Stop(); }
 
   Status Start(ControlHandler& handler, uint64_t incarnation) override;
@@ -37,10 +39,10 @@ class VerbsMemoryPort final : public MemoryPort {
   std::string memory_description() const override { return region_.description(); }
 
  private:
-  explicit VerbsMemoryPort(const MemoryPortOptions& options) : options_(options) {}
   Status Bind();
-  Status MapRegion();
-  Status MapLockTable();
+  // Maps and registers memory.
+  Status MapInDram(uint64_t bytes, MemoryMapping& memory, MemoryRegion& registration,
+                   RemoteMemory& description);
   bool MapDeviceLockTable();
 
   const MemoryPortOptions options_;

@@ -25,7 +25,7 @@ bool QueuePair::PostCall(ControlCall& call) {
   --free_sends;
   --free_replies;
   calls_sent.Push(call);
-  in_flight.Push({Posted::Kind::kCall, 1, nullptr, 0});
+  in_flight.PushBack({Posted::Kind::kCall, 1, nullptr, 0});
   ibv_send_wr* refused = nullptr;
   return ibv_post_send(connection.id->qp, &request, &refused) == 0;
 }
@@ -39,7 +39,7 @@ bool QueuePair::PostNudge() {
   request.send_flags = IBV_SEND_SIGNALED;
   request.wr.rdma.remote_addr = memory[0].address;
   request.wr.rdma.rkey = memory[0].key;
-  in_flight.Push({Posted::Kind::kNudge, 1, nullptr, 0});
+  in_flight.PushBack({Posted::Kind::kNudge, 1, nullptr, 0});
   ibv_send_wr* refused = nullptr;
   return ibv_post_send(connection.id->qp, &request, &refused) == 0;
 }

@@ -14,11 +14,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <vector>
 
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/verbs/connect.h"
 #include "common/fabric/work_request.h"
+#include "common/ring_queue.h"
 
 namespace gossamer::verbs {
 
@@ -56,28 +56,6 @@ struct Posted {
   uint32_t first_verb = 0;  // of the batch; these requests start there
 };
 
-// A ring of fixed size.
-class PostedRing {
- public:
-  explicit PostedRing(uint32_t capacity) : entries_(capacity) {}
-  bool empty() const { return size_ == 0; }
-  const Posted& front() const { return entries_[head_]; }
-  void Push(const Posted& posted) {
-    uint32_t at = head_ + size_++;
-    if (at >= entries_.size()) at -= static_cast<uint32_t>(entries_.size());
-    entries_[at] = posted;
-  }
-  void Pop() {
-    if (++head_ == entries_.size()) head_ = 0;
-    --size_;
-  }
-
- private:
-  std::vector<Posted> entries_;
-  uint32_t head_ = 0;
-  uint32_t size_ = 0;
-};
-
 // Detects a lack of progress. `Check` gets the number of steps done so far.
 class Watch {
  public:
@@ -99,8 +77,7 @@ class Watch {
 enum class QueuePairState : uint8_t { kConnected, kBreaking, kBroken };
 
 struct QueuePair {
-  QueuePair(ServerId id, uint32_t verbs)
-      : server(id), in_flight(SendDepth(verbs)), window(verbs), free_verbs(verbs) {}
+  QueuePair(ServerId id, uint32_t verbs) : server(id), window(verbs), free_verbs(verbs) {}
 
   // Verbs to post with one doorbell when `verbs` are left of a batch.
   uint32_t PieceOf(size_t verbs) const {
@@ -127,7 +104,7 @@ struct QueuePair {
   Connection connection;
   RemoteMemory memory[2];  // by Space
 
-  PostedRing in_flight;
+  RingQueue<Posted> in_flight;
   uint32_t window;  // maximum of verbs posted and not completed
   uint32_t free_verbs;
   uint32_t free_nudges = kNudges;

@@ -12,6 +12,19 @@ Status SetNonBlocking(int fd) {
   return Ok();
 }
 
+Status OpenConnectionManager(EventChannel& channel, ConnectionId& id) {
+  channel.reset(rdma_create_event_channel());
+  if (channel == nullptr) {
+    return ErrnoError(Code::kUnsupported, "opening the RDMA connection manager");
+  }
+  rdma_cm_id* made = nullptr;
+  if (rdma_create_id(channel.get(), &made, nullptr, RDMA_PS_TCP) != 0) {
+    return ErrnoError(Code::kNoResources, "making an RDMA communication identifier");
+  }
+  id.reset(made);
+  return Ok();
+}
+
 uint8_t AckTimeoutExponent(uint32_t timeout_ms, uint32_t retries) {
   const double bound_us = timeout_ms * 1000.0 / 2 / (retries + 1);
   uint8_t exponent = 8;  // 1 ms; a shorter timeout takes a busy peer for a dead one

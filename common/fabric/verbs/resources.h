@@ -26,7 +26,6 @@ struct Destroyer {
 struct FreeDeviceMemory {
   void operator()(ibv_dm* memory) const { static_cast<void>(ibv_free_dm(memory)); }
 };
-
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
 using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
@@ -55,6 +54,9 @@ inline Error ErrnoError(Code code, std::string_view what) {
   const int error = errno;
   return MakeError(code, std::string(what) + ": " + ErrnoText(error));
 }
+
+// Makes a communication identifier whose events arrive on a channel of its own.
+Status OpenConnectionManager(EventChannel& channel, ConnectionId& id);
 
 // Makes reading events from `fd` fail with EAGAIN instead of waiting.
 Status SetNonBlocking(int fd);
