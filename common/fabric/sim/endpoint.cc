@@ -67,8 +67,7 @@ void SimEndpoint::Post(ControlCall& call) {
 
 template <typename Posted>
 void SimEndpoint::PostInVain(Posted& posted, ServerId server) {
-  const size_t index = ToInteger(server);
-  Notice* const notice = index < slots_.size() ? slots_[index].notice : nullptr;
+  Notice* const notice = SlotOf(server).notice;
   if (notice == nullptr) return Complete(posted);
   // Behind earlier posts, which have not come back yet.
   if constexpr (std::is_same_v<Posted, Batch>) {
@@ -164,8 +163,7 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
   const bool is_gone = found == nullptr || !found->serving();
   const bool is_another = !is_gone && found->incarnation() != peer.incarnation;
   if (is_gone || is_another) {
-    network_.fault_log.Add({SimFault::Kind::kServer, client_.uuid, id_, peer.number,
-                            owner != nullptr, network_.Now(), network_.Now()});
+    Meets(SimFault::Kind::kServer, peer.number, network_.now());
   }
   if (client_.dead || is_gone) {
     return MakeError(Code::kNodeUnreachable,
@@ -225,8 +223,7 @@ void SimEndpoint::TryOpen(Slot& slot) {
   --openings_;
   if (down_until > network_.now()) {
     ++network_.counters.failed_connects;
-    network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, id_, number, owner != nullptr,
-                            network_.Now(), network_.Now()});
+    Meets(SimFault::Kind::kLinkDown, number, network_.now());
     return End(request, MakeError(Code::kNodeUnreachable,
                                   fmt::format("memory server at sim:{} does not answer", number)));
   }
@@ -266,19 +263,8 @@ void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nano
   }
 }
 
-void SimEndpoint::Meets(SimFault::Kind kind, uint64_t server_number) {
-  network_.fault_log.Add(
-      {kind, client_.uuid, id_, server_number, owner != nullptr, network_.Now()});
-}
-
-void SimEndpoint::MissesAnswer(uint64_t server_number, Nanoseconds until) {
-  network_.fault_log.Add({SimFault::Kind::kCall, client_.uuid, id_, server_number, owner != nullptr,
-                          network_.Now(), Clock::time_point(std::chrono::nanoseconds(until))});
-}
-
-void SimEndpoint::Waits(uint64_t server_number, Nanoseconds until) {
-  network_.fault_log.Add({SimFault::Kind::kStopped, client_.uuid, id_, server_number,
-                          owner != nullptr, network_.Now(),
+void SimEndpoint::Meets(SimFault::Kind kind, uint64_t server_number, Nanoseconds until) {
+  network_.fault_log.Add({kind, client_.uuid, id_, server_number, owner != nullptr, network_.Now(),
                           Clock::time_point(std::chrono::nanoseconds(until))});
 }
 

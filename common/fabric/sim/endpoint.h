@@ -31,16 +31,12 @@ class SimEndpoint final : public Endpoint {
   // Everything happens in Poll. On a busy machine a system call here would take longer than the run
   // itself.
   void Yield() override {}
-  bool IsAttached(ServerId server) const override {
-    return ToInteger(server) < slots_.size() && slots_[ToInteger(server)].server_number != kNone;
-  }
+  bool IsAttached(ServerId server) const override { return SlotOf(server).server_number != kNone; }
   uint64_t BrokenQueuePairId(ServerId server) const override {
-    const size_t index = ToInteger(server);
-    return index < slots_.size() && !slots_[index].working ? slots_[index].queue_pair_id : 0;
+    return SlotOf(server).working ? 0 : SlotOf(server).queue_pair_id;
   }
   uint64_t WorkingQueuePairId(ServerId server) const override {
-    const size_t index = ToInteger(server);
-    return index < slots_.size() && slots_[index].working ? slots_[index].queue_pair_id : 0;
+    return SlotOf(server).working ? SlotOf(server).queue_pair_id : 0;
   }
   Clock::time_point Now() const override { return network_.Now(); }
   void WakeAt(Clock::time_point due) override;
@@ -52,12 +48,9 @@ class SimEndpoint final : public Endpoint {
   void Complete(ControlCall& call);
   // The queue pair takes no more posts. What ended with it completes after `notice`.
   void QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice);
-  // Logs a fault that cuts this endpoint off from that memory server until it has a new queue pair.
-  void Meets(SimFault::Kind kind, uint64_t server_number);
-  // Logs a call there without an answer until `until`.
-  void MissesAnswer(uint64_t server_number, Nanoseconds until);
-  // Logs a call there that waits for a server stopped until `until`.
-  void Waits(uint64_t server_number, Nanoseconds until);
+  // Logs a fault that keeps this endpoint from that memory server until `until`; by default, until
+  // it has a new queue pair.
+  void Meets(SimFault::Kind kind, uint64_t server_number, Nanoseconds until = kUntilReplaced);
   // The memory server has destroyed the queue pair.
   void QueuePairGone(const QueuePair& queue_pair);
 
@@ -88,14 +81,8 @@ class SimEndpoint final : public Endpoint {
     return !ended_batches_.empty() || !ended_calls_.empty() || !completing_.empty() ||
            !completing_calls_.empty() || !ended_requests_.empty() || !completing_requests_.empty();
   }
-  // Local memory needs no registration here.
-  class NoRegistrar final : public SlabRegistrar {
-   public:
-    Result<uint32_t> RegisterSlab(std::byte*, size_t) override { return uint32_t{0}; }
-    void UnregisterSlab(uint32_t) override {}
-  };
-
   static constexpr uint64_t kNone = ~uint64_t{0};
+  static constexpr Nanoseconds kUntilReplaced = Clock::time_point::max().time_since_epoch().count();
 
   struct Slot {
     uint64_t server_number = kNone;
@@ -119,10 +106,13 @@ class SimEndpoint final : public Endpoint {
   template <typename Posted>
   void PostInVain(Posted& posted, ServerId server);
 
-  QueuePair* Working(ServerId server) {
-    const size_t index = ToInteger(server);
-    if (index >= slots_.size() || !slots_[index].working) return nullptr;
-    return slots_[index].queue_pair;
+  // An empty one if nothing was ever asked for there.
+  const Slot& SlotOf(ServerId server) const {
+    static const Slot kEmpty;
+    return ToInteger(server) < slots_.size() ? slots_[ToInteger(server)] : kEmpty;
+  }
+  QueuePair* Working(ServerId server) const {
+    return SlotOf(server).working ? SlotOf(server).queue_pair : nullptr;
   }
   Status Open(Slot& slot, ServerId server);
   // Ends the request of `slot` if the link is up, or has been down for too long.
@@ -133,7 +123,7 @@ class SimEndpoint final : public Endpoint {
   Network& network_;
   ClientState& client_;
   uint64_t id_;
-  NoRegistrar registrar_;
+  SlabRegistrar registrar_;
   BufferPool buffers_{registrar_};
   Limits limits_;
   std::vector<Slot> slots_;  // by server id

@@ -7,7 +7,7 @@
 // Thread-safety: none. Cost: the heap allocates while it grows.
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -47,7 +47,7 @@ class EventQueue {
     event.armed = ++sequence_;
     if (!event.background) ++foreground_;
     heap_.push_back({at, sequence_, &event});
-    SiftUp(heap_.size() - 1);
+    std::push_heap(heap_.begin(), heap_.end());
   }
   void Disarm(Event& event) {
     if (event.armed == 0) return;
@@ -57,10 +57,9 @@ class EventQueue {
   // Returns the next event and sets `at` to its time; null if there is none.
   Event* Pop(Nanoseconds& at) {
     while (!heap_.empty()) {
-      const Entry top = heap_.front();
-      heap_.front() = heap_.back();
+      std::pop_heap(heap_.begin(), heap_.end());
+      const Entry top = heap_.back();
       heap_.pop_back();
-      if (!heap_.empty()) SiftDown();
       if (top.event->armed != top.sequence) continue;
       Disarm(*top.event);
       at = top.at;
@@ -75,32 +74,11 @@ class EventQueue {
     Nanoseconds at;
     uint64_t sequence;
     Event* event;
+    // The heap's order: a later entry is less.
     bool operator<(const Entry& other) const {
-      return at != other.at ? at < other.at : sequence < other.sequence;
+      return at != other.at ? at > other.at : sequence > other.sequence;
     }
   };
-
-  void SiftUp(size_t index) {
-    const Entry entry = heap_[index];
-    while (index != 0) {
-      const size_t parent = (index - 1) / 2;
-      if (!(entry < heap_[parent])) break;
-      heap_[index] = heap_[parent];
-      index = parent;
-    }
-    heap_[index] = entry;
-  }
-  void SiftDown() {
-    const Entry entry = heap_.front();
-    size_t index = 0;
-    for (size_t child = 1; child < heap_.size(); child = 2 * index + 1) {
-      if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
-      if (!(heap_[child] < entry)) break;
-      heap_[index] = heap_[child];
-      index = child;
-    }
-    heap_[index] = entry;
-  }
 
   std::vector<Entry> heap_;
   uint64_t sequence_ = 0;

@@ -29,13 +29,10 @@ struct Transit final : Event {
   bool refused = false;       // has a verb that breaks the queue pair
 };
 
-// A verb that has arrived at its memory server.
-struct VerbInFlight final : Event {
+// A verb that has arrived at its memory server: a copy. local.data is null of a READ or an atomic
+// whose result is not needed any more.
+struct VerbInFlight final : Event, Verb {
   VerbInFlight() : Event(EventKind::kOperation) {}
-
-  bool is_read() const { return TraitsOf(opcode).verb_class == VerbClass::kRead; }
-  bool is_write() const { return TraitsOf(opcode).verb_class == VerbClass::kWrite; }
-  bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
 
   enum class State : uint8_t {
     kWaiting,    // for verbs ordered before it
@@ -49,19 +46,11 @@ struct VerbInFlight final : Event {
   VerbInFlight* next = nullptr;  // on its queue pair, in the order posted
   VerbInFlight* previous = nullptr;
   Transit* transit = nullptr;  // null once no batch waits for it
-  Verb* verb = nullptr;        // likewise
+  Verb* posted = nullptr;      // likewise
   State state = State::kWaiting;
-  Opcode opcode = Opcode::kRead;
-  Space space = Space::kRegion;
-  bool fence = false;
-  uint32_t length = 0;
-  uint64_t offset = 0;
-  uint64_t compare = 0;
-  uint64_t swap_or_add = 0;
-  std::byte* local = nullptr;      // null: a READ or atomic whose result is not needed any more
   Nanoseconds ready_at = 0;        // when the memory server's NIC has received it
   Nanoseconds ends_at = 0;         // of an active one, or one that holds its word
-  uint64_t old_value = 0;          // of one that holds its word
+  uint64_t old_word = 0;           // of one that holds its word
   std::vector<std::byte> payload;  // of a WRITE whose client does not wait any more
 
   // For tear.h.

@@ -13,18 +13,6 @@
 namespace gossamer::sim {
 namespace {
 
-// Random streams of the seed, one for each purpose.
-enum Stream : uint64_t {
-  kDriver = 1,
-  kDelays,
-  kTears,
-  kLosses,
-  kPartitions,
-  kCalls,
-  kStops,
-  kLags
-};
-
 constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
 
 bool ReleasesLock(const Batch& batch) {
@@ -32,18 +20,19 @@ bool ReleasesLock(const Batch& batch) {
   return last.is_conditional() && last.space == Space::kLockTable && last.swap_or_add == 0;
 }
 
-}  // namespace
+// For diagnostics, without the client.
+std::string ToString(const Outage& outage, Nanoseconds now) {
+  return fmt::format("{}cannot reach {} for {} us",
+                     outage.endpoint_id == Outage::kAll
+                         ? std::string()
+                         : fmt::format("by its endpoint {} ", outage.endpoint_id),
+                     outage.server_number == Outage::kAll
+                         ? "any memory server"
+                         : fmt::format("memory server sim:{}", outage.server_number),
+                     (outage.until - now) / 1000);
+}
 
-Network::Network(const SimOptions& options)
-    : driver_random(options.seed, kDriver),
-      delay_random(options.seed, kDelays),
-      tear_random(options.seed, kTears),
-      loss_random(options.seed, kLosses),
-      partition_random(options.seed, kPartitions),
-      call_random(options.seed, kCalls),
-      stop_random(options.seed, kStops),
-      lag_random(options.seed, kLags),
-      options_(options) {}
+}  // namespace
 
 Nanoseconds Network::FlightTime() {
   // Packets on different queue pairs overtake each other.
@@ -314,21 +303,6 @@ Nanoseconds Network::DownUntil(uint64_t client_uuid, uint64_t endpoint_id,
 void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {
   ClientState& client = FindClient(client_uuid);
   if (!client.dead) client.paused_until = std::max(client.paused_until, until);
-}
-
-uint64_t Network::AddServer(Server& server) {
-  servers_.push_back(&server);
-  return servers_.size() - 1;
-}
-
-bool Network::AddServerAt(Server& server, uint64_t number) {
-  if (number >= servers_.size() || servers_[number] != nullptr) return false;
-  servers_[number] = &server;
-  return true;
-}
-
-uint64_t Network::NumberOf(const Server& server) const {
-  return static_cast<uint64_t>(std::ranges::find(servers_, &server) - servers_.begin());
 }
 
 ClientState& Network::FindClient(uint64_t client_uuid) {

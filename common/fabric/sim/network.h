@@ -3,6 +3,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,7 +16,6 @@
 #include "common/fabric/sim/events.h"
 #include "common/fabric/sim/fault.h"
 #include "common/fabric/sim/in_flight.h"
-#include "common/fabric/sim/outage.h"
 #include "common/fabric/sim/queue_pair.h"
 #include "common/fabric/sim/server.h"
 #include "common/fabric/sim/sim.h"
@@ -24,6 +24,21 @@
 namespace gossamer::sim {
 
 class SimEndpoint;
+
+// Links that are down for a while: between a client, or one endpoint of it, and one memory server or all.
+struct Outage {
+  static constexpr uint64_t kAll = ~uint64_t{0};
+
+  uint64_t client_uuid = 0;
+  uint64_t endpoint_id = kAll;
+  uint64_t server_number = kAll;
+  Nanoseconds until = 0;
+
+  bool Concerns(uint64_t client, uint64_t endpoint) const {
+    return client_uuid == client && (endpoint_id == kAll || endpoint_id == endpoint);
+  }
+  bool IsTo(uint64_t server) const { return server_number == kAll || server_number == server; }
+};
 
 // A compute server.
 struct ClientState final : Event {
@@ -62,10 +77,12 @@ enum class CallLoss : uint8_t {
 };
 
 class Network {
+  SimOptions options_;  // first: its seed begins the random streams
+
  public:
   using Clock = Endpoint::Clock;
 
-  explicit Network(const SimOptions& options);
+  explicit Network(const SimOptions& options) : options_(options) {}
 
   const SimOptions& options() const { return options_; }
   void SetFaults(const SimFaults& faults) {
@@ -98,11 +115,18 @@ class Network {
   Nanoseconds DownUntil(uint64_t client_uuid, uint64_t endpoint_id, uint64_t server_number) const;
 
   // Memory servers, by the number in their address.
-  uint64_t AddServer(Server& server);
-  // Reuses the number of a removed server. Returns false if it is not free.
-  bool AddServerAt(Server& server, uint64_t number);
+  uint64_t NextServer() const { return servers_.size(); }
+  // Whether it is that of a removed server.
+  bool IsFree(uint64_t number) const {
+    return number < servers_.size() && servers_[number] == nullptr;
+  }
+  // Requires: the number is free, or the next one.
+  void AddServer(Server& server, uint64_t number) {
+    assert(IsFree(number) || number == NextServer());
+    if (number == NextServer()) servers_.push_back(nullptr);
+    servers_[number] = &server;
+  }
   void RemoveServer(uint64_t number) { servers_[number] = nullptr; }
-  uint64_t NumberOf(const Server& server) const;
   Server* FindServer(uint64_t number) {
     return number < servers_.size() ? servers_[number] : nullptr;
   }
@@ -146,14 +170,15 @@ class Network {
   Nanoseconds LateCallTime();
   // The time until a client learns that a queue pair is broken.
   Nanoseconds NoticeTime();
-  Random driver_random;
-  Random delay_random;
-  Random tear_random;
-  Random loss_random;
-  Random partition_random;
-  Random call_random;
-  Random stop_random;
-  Random lag_random;
+  // Random streams of the seed, one for each purpose.
+  Random driver_random{options_.seed, 1};
+  Random delay_random{options_.seed, 2};
+  Random tear_random{options_.seed, 3};
+  Random loss_random{options_.seed, 4};
+  Random partition_random{options_.seed, 5};
+  Random call_random{options_.seed, 6};
+  Random stop_random{options_.seed, 7};
+  Random lag_random{options_.seed, 8};
 
   SimCounters counters;
   FaultLog fault_log;
@@ -167,7 +192,6 @@ class Network {
   void Execute(Event& event);
   void TakeDown(const Outage& outage);
 
-  SimOptions options_;
   Nanoseconds now_ = 1'000'000'000;
   Nanoseconds idle_since_ = now_;
   uint64_t trace_hash_ = 0;

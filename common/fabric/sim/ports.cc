@@ -14,13 +14,11 @@
 namespace gossamer::sim {
 namespace {
 
-constexpr std::string_view kScheme = "sim:";
-
 std::optional<uint64_t> NumberIn(std::string_view address) {
   uint64_t number = 0;
-  if (!address.starts_with(kScheme)) return std::nullopt;
+  if (!address.starts_with(Server::kScheme)) return std::nullopt;
   const char* const end = address.data() + address.size();
-  const auto read = std::from_chars(address.data() + kScheme.size(), end, number);
+  const auto read = std::from_chars(address.data() + Server::kScheme.size(), end, number);
   if (read.ptr != end || read.ec != std::errc()) return std::nullopt;
   return number;
 }
@@ -32,39 +30,20 @@ Server* Network::FindServer(const std::string& address) {
   return number ? FindServer(*number) : nullptr;
 }
 
-SimMemoryPort::SimMemoryPort(Network& network, std::unique_ptr<Server> server, uint64_t number)
-    : network_(network), server_(std::move(server)), number_(number) {}
-
-SimMemoryPort::~SimMemoryPort() {
-  Stop();
-  network_.RemoveServer(number_);
-}
-
-Status SimMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
-  if (started_) return MakeError(Code::kInvalidArgument, "memory port started twice");
-  started_ = true;
-  server_->Start(handler, incarnation);
-  return Ok();
-}
-
-std::string SimMemoryPort::address() const { return fmt::format("{}{}", kScheme, number_); }
-
-LockTablePlacement SimMemoryPort::lock_table_placement() const {
-  return server_->on_chip_locks() ? LockTablePlacement::kDeviceMemory : LockTablePlacement::kDram;
-}
-
 Status SimComputePort::Connect(ServerId server, const std::string& address, uint64_t incarnation) {
   const std::optional<uint64_t> named = NumberIn(address);
   const uint64_t number = named.value_or(0);
   const Server* const found = named ? network_.FindServer(number) : nullptr;
+  const auto log = [&](SimFault::Kind kind) {
+    network_.fault_log.Add(
+        {kind, client_.uuid, Outage::kAll, number, false, network_.Now(), network_.Now()});
+  };
   if (client_.dead || found == nullptr || !found->serving()) {
-    network_.fault_log.Add({SimFault::Kind::kServer, client_.uuid, Outage::kAll, number, false,
-                            network_.Now(), network_.Now()});
+    log(SimFault::Kind::kServer);
     return MakeError(Code::kNodeUnreachable, "no simulated memory server at " + address);
   }
   if (network_.DownUntil(client_.uuid, Outage::kAll, number) > network_.now()) {
-    network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, Outage::kAll, number, false,
-                            network_.Now(), network_.Now()});
+    log(SimFault::Kind::kLinkDown);
     return MakeError(Code::kNodeUnreachable, "memory server at " + address + " does not answer");
   }
   const bool is_another = incarnation != 0 && incarnation != found->incarnation();
@@ -96,20 +75,14 @@ Result<std::unique_ptr<Endpoint>> SimComputePort::NewEndpoint() {
 namespace gossamer {
 
 Result<std::unique_ptr<MemoryPort>> SimNetwork::OpenMemoryPort(const MemoryPortOptions& options) {
-  BOOST_OUTCOME_TRY(server, sim::Server::Open(*network_, options));
-  if (options.listen.empty()) {
-    const uint64_t number = network_->AddServer(*server);
-    return std::unique_ptr<MemoryPort>(
-        std::make_unique<sim::SimMemoryPort>(*network_, std::move(server), number));
-  }
+  if (options.listen.empty()) return sim::Server::Open(*network_, options, network_->NextServer());
   const std::optional<uint64_t> number = sim::NumberIn(options.listen);
-  if (!number || !network_->AddServerAt(*server, *number)) {
+  if (!number || !network_->IsFree(*number)) {
     return MakeError(Code::kInvalidArgument,
                      "a simulated memory server cannot listen at " + options.listen +
                          ": give the address of one that is gone, as sim:0");
   }
-  return std::unique_ptr<MemoryPort>(
-      std::make_unique<sim::SimMemoryPort>(*network_, std::move(server), *number));
+  return sim::Server::Open(*network_, options, *number);
 }
 
 Result<std::unique_ptr<ComputePort>> SimNetwork::OpenComputePort(

@@ -1,4 +1,4 @@
-// The two ports of the simulated fabric. Thread-safety: none, unlike the ports of the other
+// The compute port of the simulated fabric. Thread-safety: none, unlike the ports of the other
 // fabrics.
 #pragma once
 
@@ -7,34 +7,9 @@
 #include <string>
 
 #include "common/fabric/compute_port.h"
-#include "common/fabric/memory_port.h"
 #include "common/fabric/sim/network.h"
-#include "common/fabric/sim/server.h"
 
 namespace gossamer::sim {
-
-// Its address is "sim:NUMBER".
-class SimMemoryPort final : public MemoryPort {
- public:
-  SimMemoryPort(Network& network, std::unique_ptr<Server> server, uint64_t number);
-  ~SimMemoryPort() override;
-
-  Status Start(ControlHandler& handler, uint64_t incarnation) override;
-  void Fence(uint64_t client_uuid) override { server_->Fence(client_uuid); }
-  bool observes_death() const override { return network_.options().observes_death.count() != 0; }
-  void Stop() override { server_->Stop(); }
-  std::span<std::byte> region() override { return server_->space(Space::kRegion); }
-  std::string address() const override;
-  LockTablePlacement lock_table_placement() const override;
-  uint32_t path_mtu() const override { return server_->path_mtu(); }
-  std::string memory_description() const override { return "simulated"; }
-
- private:
-  Network& network_;
-  std::unique_ptr<Server> server_;
-  uint64_t number_;
-  bool started_ = false;
-};
 
 class SimComputePort final : public ComputePort {
  public:

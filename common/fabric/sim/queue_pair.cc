@@ -8,6 +8,22 @@
 #include "common/fabric/sim/network.h"
 
 namespace gossamer::sim {
+namespace {
+
+// `call`: null if no caller waits for it.
+CallInFlight& NewCall(Network& network, QueuePair& queue_pair, ControlCall* call,
+                      const std::array<std::byte, kMaxControlBytes>& request, uint32_t bytes) {
+  CallInFlight& made = network.calls.Take();
+  made.kind = EventKind::kCallArrives;
+  made.queue_pair = &queue_pair;
+  made.call = call;
+  made.is_lost = false;
+  made.size = bytes;
+  made.bytes = request;
+  return made;
+}
+
+}  // namespace
 
 void QueuePair::Post(Batch& batch) {
   Transit& transit = network_.transits.Take();
@@ -28,7 +44,7 @@ void QueuePair::Post(Batch& batch) {
     }
   }
   transit.unfinished = transit.valid_verbs;
-  if (story_.is_told()) story_.TellPosted(batch);
+  if (is_told()) TellPosted(batch);
   unsent_.Push(transit);
   SendMore();
 }
@@ -100,13 +116,8 @@ void QueuePair::Deliver(Transit& transit) {
 }
 
 void QueuePair::Post(ControlCall& call) {
-  CallInFlight& in_flight = network_.calls.Take();
-  in_flight.kind = EventKind::kCallArrives;
-  in_flight.queue_pair = this;
-  in_flight.call = &call;
-  in_flight.is_lost = false;
-  in_flight.size = std::min<uint32_t>(call.request_bytes, kMaxControlBytes);
-  std::memcpy(in_flight.bytes.data(), call.request.data(), in_flight.size);
+  CallInFlight& in_flight = NewCall(network_, *this, &call, call.request,
+                                    std::min<uint32_t>(call.request_bytes, kMaxControlBytes));
   call.status = VerbStatus::kPending;
   calls_.Push(in_flight);
   const Nanoseconds departure = client_.nic.Serve(network_.costs(), network_.now(), in_flight.size);
@@ -119,7 +130,9 @@ void QueuePair::Arrive(CallInFlight& call) {
   // An earlier call may have been postponed to the same time after this one was.
   const Nanoseconds stopped_until = server_.stopped_until();
   if (stopped_until > network_.now()) {
-    if (call.call != nullptr) endpoint_->Waits(network_.NumberOf(server_), stopped_until);
+    if (call.call != nullptr) {
+      endpoint_->Meets(SimFault::Kind::kStopped, server_.number(), stopped_until);
+    }
     return network_.events.Arm(call, stopped_until);
   }
   if (IsBehindAnother(call)) {
@@ -132,13 +145,7 @@ void QueuePair::Arrive(CallInFlight& call) {
   if (loss == CallLoss::kLate) {
     // The memory server gets to the request after its caller has given up, and to all later calls
     // of this queue pair after that.
-    CallInFlight& late = network_.calls.Take();
-    late.kind = EventKind::kCallArrives;
-    late.queue_pair = this;
-    late.call = nullptr;
-    late.is_lost = false;
-    late.size = call.size;
-    late.bytes = call.bytes;
+    CallInFlight& late = NewCall(network_, *this, nullptr, call.bytes, call.size);
     for (IntrusiveQueue<CallInFlight> all = calls_.TakeAll(); !all.empty();) {
       CallInFlight& one = all.Pop();
       calls_.Push(one);
@@ -162,7 +169,8 @@ void QueuePair::Arrive(CallInFlight& call) {
                                 : departure + network_.FlightTime() + network_.ExtraDelay();
   last_reply_ = std::max(last_reply_, reply);
   if (call.is_lost) {
-    endpoint_->MissesAnswer(network_.NumberOf(server_), std::max(last_reply_, late_call_arrival_));
+    endpoint_->Meets(SimFault::Kind::kCall, server_.number(),
+                     std::max(last_reply_, late_call_arrival_));
   }
   call.kind = EventKind::kCallDelivers;
   network_.events.Arm(call, last_reply_);

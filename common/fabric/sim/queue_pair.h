@@ -11,11 +11,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim/fault.h"
 #include "common/fabric/sim/in_flight.h"
-#include "common/fabric/sim/queue_pair_story.h"
 #include "common/fabric/work_request.h"
 
 namespace gossamer::sim {
@@ -50,8 +50,7 @@ class QueuePair {
         endpoint_(&endpoint),
         client_(client),
         id_(id),
-        path_mtu_(path_mtu),
-        story_(network, *this) {}
+        path_mtu_(path_mtu) {}
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
   ~QueuePair();
@@ -90,6 +89,12 @@ class QueuePair {
   void Run(VerbInFlight& operation);
   void Arrive(CallInFlight& call);
   void Deliver(CallInFlight& call);
+
+  // In queue_pair_story.cc. Whether a listener hears what happens here, and what it is told.
+  bool is_told() const;
+  void Tell(std::string_view what) const;
+  void Tell(std::string_view what, const VerbInFlight& operation) const;
+  void TellPosted(const Batch& batch) const;
 
  private:
   // In queue_pair.cc.
@@ -135,7 +140,6 @@ class QueuePair {
   ClientState& client_;
   const uint64_t id_;
   const uint32_t path_mtu_;
-  const QueuePairStory story_;
   // Verbs that have arrived and not ended, in posted order.
   VerbInFlight* first_operation_ = nullptr;
   VerbInFlight* last_operation_ = nullptr;

@@ -67,7 +67,7 @@ bool QueuePair::LosesLinkNow() {
                                         : network_.options().verbs_per_partition)) {
     return false;
   }
-  network_.Partition(*endpoint_, network_.NumberOf(server_));
+  network_.Partition(*endpoint_, server_.number());
   return true;
 }
 
@@ -78,7 +78,7 @@ bool QueuePair::DiesBefore(const VerbInFlight& operation) {
                    operation.transit != nullptr;
   if (!may) return false;
   const Verb& first = operation.transit->batch->verbs().front();
-  if (&first == operation.verb || !first.is_write() || !network_.DrawsDeathInBatch()) {
+  if (&first == operation.posted || !first.is_write() || !network_.DrawsDeathInBatch()) {
     return false;
   }
   Break(0, Late::kNothing);
@@ -87,14 +87,14 @@ bool QueuePair::DiesBefore(const VerbInFlight& operation) {
 }
 
 void QueuePair::Break(Nanoseconds notice, SimFault::Kind cause) {
-  if (endpoint_ != nullptr) endpoint_->Meets(cause, network_.NumberOf(server_));
+  if (endpoint_ != nullptr) endpoint_->Meets(cause, server_.number());
   Break(notice);
 }
 
 void QueuePair::Break(Nanoseconds notice, Late late) {
   if (broken_) return;
   broken_ = true;
-  if (story_.is_told()) story_.Tell("breaks");
+  if (is_told()) Tell("breaks");
   const bool told = SetStatusesOfBroken();
   ChooseSurvivors(late);
   Ended ended;
@@ -116,13 +116,11 @@ void QueuePair::BreakRefused() {
 void QueuePair::Abandon() {
   if (broken_) return;
   broken_ = true;
-  while (!in_flight_.empty()) {
-    network_.events.Disarm(*in_flight_.first());
-    network_.transits.Give(in_flight_.Pop());
-  }
-  while (!unsent_.empty()) {
-    network_.events.Disarm(*unsent_.first());
-    network_.transits.Give(unsent_.Pop());
+  for (IntrusiveQueue<Transit>* queue : {&in_flight_, &unsent_}) {
+    while (!queue->empty()) {
+      network_.events.Disarm(*queue->first());
+      network_.transits.Give(queue->Pop());
+    }
   }
   next_to_answer_ = nullptr;
 }
@@ -135,7 +133,7 @@ void QueuePair::AbandonUnheard(Nanoseconds settles_at) {
     ForgetCalls();
   }
   endpoint_ = nullptr;
-  if (story_.is_told()) story_.Tell("has lost its endpoint, and its memory server does not know");
+  if (is_told()) Tell("has lost its endpoint, and its memory server does not know");
   farewell_ = &network_.farewells.Take();
   farewell_->queue_pair = this;
   network_.events.Arm(*farewell_, settles_at);
@@ -236,7 +234,7 @@ void QueuePair::ChooseSurvivors(Late late) {
     next = each->next;
     VerbInFlight& operation = *each;
     operation.transit = nullptr;
-    operation.verb = nullptr;
+    operation.posted = nullptr;
     const bool is_active = operation.state == VerbInFlight::State::kActive;
     const bool holds_word = operation.state == VerbInFlight::State::kHoldsWord;
     const bool is_packet = operation.length <= path_mtu_;  // D1
@@ -246,10 +244,10 @@ void QueuePair::ChooseSurvivors(Late late) {
       continue;
     }
     if (operation.is_write()) {
-      operation.payload.assign(operation.local, operation.local + operation.length);
-      operation.local = operation.payload.data();
+      operation.payload.assign(operation.local.data, operation.local.data + operation.length);
+      operation.local.data = operation.payload.data();
     } else {
-      operation.local = nullptr;
+      operation.local.data = nullptr;
     }
     if (is_active || holds_word) {
       if (operation.armed == 0) {
@@ -264,12 +262,12 @@ void QueuePair::ChooseSurvivors(Late late) {
 
 void QueuePair::Drop(VerbInFlight& operation) {
   if (!operation.is_read()) ++network_.counters.dropped_packets;
-  if (story_.is_told()) story_.Tell("is dropped", operation);
+  if (is_told()) Tell("is dropped", operation);
   if (operation.state == VerbInFlight::State::kActive) {
     server_.active.Drop(operation);
   } else if (operation.is_write() && operation.length > path_mtu_) {
     // Some of its packets may have landed.
-    operation.remote = server_.space(operation.space).data() + operation.offset;
+    operation.remote = server_.space(operation.space).data() + operation.remote_offset;
     Advance(operation, network_.loss_random);
   }
   Remove(operation);
@@ -283,19 +281,19 @@ void QueuePair::LandNow(VerbInFlight& operation) {
     case VerbInFlight::State::kHoldsWord: WriteWord(operation); break;
     default:
       if (operation.is_atomic()) {
-        operation.local = nullptr;
+        operation.local.data = nullptr;
         ReadWord(operation);
         WriteWord(operation);
       } else {
         server_.Apply(operation);
       }
   }
-  if (story_.is_told()) story_.Tell("lands as its queue pair is destroyed", operation);
+  if (is_told()) Tell("lands as its queue pair is destroyed", operation);
   Remove(operation);
 }
 
 void QueuePair::Settle() {
-  if (story_.is_told()) story_.Tell("is destroyed");
+  if (is_told()) Tell("is destroyed");
   ClosedSet landing(network_.loss_random);
   while (first_operation_ != nullptr) {
     VerbInFlight& operation = *first_operation_;

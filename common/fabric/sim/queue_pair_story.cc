@@ -1,5 +1,5 @@
-#include "common/fabric/sim/queue_pair_story.h"
-
+// What happens on a queue pair, told to a listener for debugging one run. Texts are made only if there is
+// one: ask `is_told` first.
 #include <fmt/core.h>
 
 #include <string>
@@ -13,11 +13,11 @@ namespace gossamer::sim {
 namespace {
 
 // "CAS locks+8 0 to 1000001000040", "WRITE region+4096 108 bytes".
-template <typename Described>
-std::string TextOf(const Described& verb, uint64_t offset) {
+std::string TextOf(const Verb& verb) {
   const VerbTraits& traits = TraitsOf(verb.opcode);
-  const std::string text = fmt::format("{} {}+{}", traits.name,
-                                       verb.space == Space::kRegion ? "region" : "locks", offset);
+  const std::string text =
+      fmt::format("{} {}+{}", traits.name, verb.space == Space::kRegion ? "region" : "locks",
+                  verb.remote_offset);
   if (traits.verb_class != VerbClass::kAtomic) {
     return fmt::format("{} {} bytes{}", text, verb.length, verb.fence ? ", fenced" : "");
   }
@@ -27,26 +27,26 @@ std::string TextOf(const Described& verb, uint64_t offset) {
 
 }  // namespace
 
-bool QueuePairStory::is_told() const { return static_cast<bool>(network_.tell); }
+bool QueuePair::is_told() const { return static_cast<bool>(network_.tell); }
 
-void QueuePairStory::Tell(std::string_view what) const {
-  const SimEndpoint* const endpoint = queue_pair_.endpoint();
-  network_.tell(fmt::format("client {}{} server {}: {}", queue_pair_.client().uuid,
-                            endpoint == nullptr ? "" : fmt::format(" endpoint {}", endpoint->id()),
-                            network_.NumberOf(queue_pair_.server()), what));
+void QueuePair::Tell(std::string_view what) const {
+  network_.tell(
+      fmt::format("client {}{} server {}: {}", client_.uuid,
+                  endpoint_ == nullptr ? "" : fmt::format(" endpoint {}", endpoint_->id()),
+                  server_.number(), what));
 }
 
-void QueuePairStory::Tell(std::string_view what, const VerbInFlight& operation) const {
-  std::string text = fmt::format("{} {}", TextOf(operation, operation.offset), what);
+void QueuePair::Tell(std::string_view what, const VerbInFlight& operation) const {
+  std::string text = fmt::format("{} {}", TextOf(operation), what);
   const bool has_read = operation.is_atomic() && operation.state != VerbInFlight::State::kWaiting &&
                         operation.state != VerbInFlight::State::kOnItsWay;
-  if (has_read) text += fmt::format(", was {:x}", operation.old_value);
+  if (has_read) text += fmt::format(", was {:x}", operation.old_word);
   Tell(text);
 }
 
-void QueuePairStory::TellPosted(const Batch& batch) const {
+void QueuePair::TellPosted(const Batch& batch) const {
   std::string text = "posts";
-  for (const Verb& verb : batch.verbs()) text += " [" + TextOf(verb, verb.remote_offset) + "]";
+  for (const Verb& verb : batch.verbs()) text += " [" + TextOf(verb) + "]";
   Tell(text);
 }
 

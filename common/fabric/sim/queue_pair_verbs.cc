@@ -10,18 +10,11 @@ namespace gossamer::sim {
 
 void QueuePair::AddOperation(Transit& transit, Verb& verb) {
   VerbInFlight& operation = network_.operations.Take();
+  static_cast<Verb&>(operation) = verb;
   operation.queue_pair = this;
   operation.transit = &transit;
-  operation.verb = &verb;
+  operation.posted = &verb;
   operation.state = VerbInFlight::State::kWaiting;
-  operation.opcode = verb.opcode;
-  operation.space = verb.space;
-  operation.fence = verb.fence;
-  operation.length = verb.length;
-  operation.offset = verb.remote_offset;
-  operation.compare = verb.compare;
-  operation.swap_or_add = verb.swap_or_add;
-  operation.local = verb.local.data;
   operation.is_split = false;
   operation.is_clean = false;
   operation.ready_at =
@@ -145,9 +138,9 @@ void QueuePair::Start(VerbInFlight& operation) {
     return Finish(operation);
   }
   operation.state = VerbInFlight::State::kActive;
-  if (story_.is_told()) story_.Tell("begins", operation);
+  if (is_told()) Tell("begins", operation);
   operation.ends_at = network_.now() + Duration(network_.tear_random) + network_.ExtraDelay();
-  server_.active.Start(operation, server_.space(operation.space).data() + operation.offset,
+  server_.active.Start(operation, server_.space(operation.space).data() + operation.remote_offset,
                        network_.tear_random);
   if (operation.is_clean) operation.ends_at += network_.LongSight();
   last_effect_ = std::max(operation.ends_at, last_effect_);
@@ -163,27 +156,27 @@ void QueuePair::ArmActive(VerbInFlight& operation) {
 }
 
 void QueuePair::ReadWord(VerbInFlight& operation) {
-  const std::byte* const word = server_.space(operation.space).data() + operation.offset;
-  std::memcpy(&operation.old_value, word, sizeof operation.old_value);
-  if (operation.local != nullptr) {
-    std::memcpy(operation.local, &operation.old_value, sizeof operation.old_value);
+  const std::byte* const word = server_.space(operation.space).data() + operation.remote_offset;
+  std::memcpy(&operation.old_word, word, sizeof operation.old_word);
+  if (operation.local.data != nullptr) {
+    std::memcpy(operation.local.data, &operation.old_word, sizeof operation.old_word);
   }
-  if (story_.is_told()) story_.Tell("reads its word", operation);
+  if (is_told()) Tell("reads its word", operation);
 }
 
 void QueuePair::WriteWord(VerbInFlight& operation) {
   if (network_.options().faults.tear) {
-    server_.active.MixReads(operation.space, operation.offset, network_.tear_random);
+    server_.active.MixReads(operation.space, operation.remote_offset, network_.tear_random);
   }
-  std::byte* const word = server_.space(operation.space).data() + operation.offset;
+  std::byte* const word = server_.space(operation.space).data() + operation.remote_offset;
   uint64_t before;
   std::memcpy(&before, word, sizeof before);
   const VerbTraits& traits = TraitsOf(operation.opcode);
   const uint64_t after =
-      traits.new_word(operation.old_value, operation.compare, operation.swap_or_add);
-  const bool is_refused = traits.is_conditional && operation.old_value != operation.compare;
+      traits.new_word(operation.old_word, operation.compare, operation.swap_or_add);
+  const bool is_refused = traits.is_conditional && operation.old_word != operation.compare;
   if (is_refused) ++network_.counters.written_back;
-  if (before != operation.old_value) ++network_.counters.lost_to_write_back;
+  if (before != operation.old_word) ++network_.counters.lost_to_write_back;
   std::memcpy(word, &after, sizeof after);
 }
 
@@ -191,10 +184,10 @@ void QueuePair::Finish(VerbInFlight& operation) {
   ++network_.counters.verbs;
   if (broken_) ++network_.counters.late_packets;
   if (operation.previous != nullptr) ++network_.counters.overtaken;
-  network_.Trace(operation.offset);
-  if (story_.is_told()) story_.Tell(broken_ ? "ends, late" : "ends", operation);
+  network_.Trace(operation.remote_offset);
+  if (is_told()) Tell(broken_ ? "ends, late" : "ends", operation);
   Transit* const transit = operation.transit;
-  if (transit != nullptr) operation.verb->status = VerbStatus::kSuccess;
+  if (transit != nullptr) operation.posted->status = VerbStatus::kSuccess;
   Remove(operation);
   if (transit != nullptr && --transit->unfinished == 0) AnswerFinished();
   StartEligible();

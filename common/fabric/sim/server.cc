@@ -1,5 +1,7 @@
 #include "common/fabric/sim/server.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -17,8 +19,9 @@ constexpr Nanoseconds kTick = std::chrono::nanoseconds(kTickInterval).count();
 
 }  // namespace
 
-Server::Server(Network& network, const MemoryPortOptions& options)
+Server::Server(Network& network, const MemoryPortOptions& options, uint64_t number)
     : network_(network),
+      number_(number),
       region_bytes_(options.region_bytes),
       lock_table_bytes_(options.lock_table_bytes),
       on_chip_locks_(options.on_chip_locks),
@@ -31,25 +34,36 @@ Server::Server(Network& network, const MemoryPortOptions& options)
   gone_.is_tick = false;
 }
 
-Result<std::unique_ptr<Server>> Server::Open(Network& network, const MemoryPortOptions& options) {
-  std::unique_ptr<Server> server(new Server(network, options));
+Result<std::unique_ptr<MemoryPort>> Server::Open(Network& network, const MemoryPortOptions& options,
+                                                 uint64_t number) {
+  std::unique_ptr<Server> server(new Server(network, options, number));
   BOOST_OUTCOME_TRY(region, MapMemory(options.region_bytes, false));
   server->region_ = std::move(region);
   BOOST_OUTCOME_TRY(lock_table, MapMemory(options.lock_table_bytes, false));
   server->lock_table_ = std::move(lock_table);
-  return server;
+  network.AddServer(*server, number);
+  return std::unique_ptr<MemoryPort>(std::move(server));
 }
 
 Server::~Server() {
   Stop();
+  if (network_.FindServer(number_) == this) network_.RemoveServer(number_);
   network_.server_events.Give(tick_);
   network_.server_events.Give(gone_);
 }
 
-void Server::Start(ControlHandler& handler, uint64_t incarnation) {
+bool Server::observes_death() const { return network_.options().observes_death.count() != 0; }
+
+std::string Server::address() const { return fmt::format("{}{}", kScheme, number_); }
+
+Status Server::Start(ControlHandler& handler, uint64_t incarnation) {
+  if (std::exchange(started_, true)) {
+    return MakeError(Code::kInvalidArgument, "memory port started twice");
+  }
   incarnation_ = incarnation;
   handler_ = &handler;
   network_.events.Arm(tick_, network_.now() + kTick);
+  return Ok();
 }
 
 void Server::Stop() {
@@ -136,18 +150,18 @@ bool Server::Accepts(const Verb& verb) {
 }
 
 void Server::Apply(VerbInFlight& operation) {
-  std::byte* const remote = space(operation.space).data() + operation.offset;
-  if (operation.length == 0 || operation.local == nullptr) return;
+  std::byte* const remote = space(operation.space).data() + operation.remote_offset;
+  if (operation.length == 0 || operation.local.data == nullptr) return;
   switch (TraitsOf(operation.opcode).verb_class) {
-    case VerbClass::kRead: std::memcpy(operation.local, remote, operation.length); return;
-    case VerbClass::kWrite: std::memcpy(remote, operation.local, operation.length); return;
+    case VerbClass::kRead: std::memcpy(operation.local.data, remote, operation.length); return;
+    case VerbClass::kWrite: std::memcpy(remote, operation.local.data, operation.length); return;
     case VerbClass::kAtomic: return;  // QueuePair::ReadWord and WriteWord execute it
   }
 }
 
 Nanoseconds& Server::AtomicSlot(const VerbInFlight& operation) {
   const uint64_t slots = network_.costs().atomic_slots;
-  const uint64_t slot = operation.offset / sizeof(uint64_t) % slots;
+  const uint64_t slot = operation.remote_offset / sizeof(uint64_t) % slots;
   return atomic_slots_[slot + (operation.space == Space::kLockTable ? slots : 0)];
 }
 

@@ -46,29 +46,41 @@ struct ServerEvent final : Event {
   bool is_tick = false;
 };
 
-class Server {
+class Server final : public MemoryPort {
  public:
-  static Result<std::unique_ptr<Server>> Open(Network& network, const MemoryPortOptions& options);
-  ~Server();
+  // Its address is "sim:NUMBER".
+  static constexpr std::string_view kScheme = "sim:";
 
-  Network& network() { return network_; }
+  static Result<std::unique_ptr<MemoryPort>> Open(Network& network,
+                                                  const MemoryPortOptions& options,
+                                                  uint64_t number);
+  ~Server() override;
+
+  uint64_t number() const { return number_; }
   std::span<std::byte> space(Space space) {
     return space == Space::kRegion ? std::span(region_.data(), region_bytes_)
                                    : std::span(lock_table_.data(), lock_table_bytes_);
   }
   bool on_chip_locks() const { return on_chip_locks_; }
 
-  void Start(ControlHandler& handler, uint64_t incarnation);
+  Status Start(ControlHandler& handler, uint64_t incarnation) override;
   // Breaks all queue pairs; nothing lands afterwards.
-  void Stop();
+  void Stop() override;
   // Destroys the queue pairs of a client: what they have in flight lands now or never. A later
   // event calls `ClientGone` if there were any.
-  void Fence(uint64_t client_uuid);
+  void Fence(uint64_t client_uuid) override;
+  bool observes_death() const override;
+  std::span<std::byte> region() override { return space(Space::kRegion); }
+  std::string address() const override;
+  LockTablePlacement lock_table_placement() const override {
+    return on_chip_locks_ ? LockTablePlacement::kDeviceMemory : LockTablePlacement::kDram;
+  }
+  std::string memory_description() const override { return "simulated"; }
   bool serving() const { return handler_ != nullptr; }
   uint64_t incarnation() const { return incarnation_; }
   // For queue pairs that are opened from now on.
   void SetPathMtu(uint32_t bytes) { path_mtu_ = bytes; }
-  uint32_t path_mtu() const { return path_mtu_; }
+  uint32_t path_mtu() const override { return path_mtu_; }
 
   QueuePair& OpenQueuePair(SimEndpoint& endpoint, ClientState& client);
   // Lands or drops what is left of a broken queue pair, and destroys it. `replaced`: the client is
@@ -106,10 +118,12 @@ class Server {
   Nanoseconds& AtomicSlot(const VerbInFlight& operation);
 
  private:
-  Server(Network& network, const MemoryPortOptions& options);
+  Server(Network& network, const MemoryPortOptions& options, uint64_t number);
   void GoneSoon(uint64_t client_uuid);
 
   Network& network_;
+  const uint64_t number_;
+  bool started_ = false;
   const uint64_t region_bytes_;
   const uint64_t lock_table_bytes_;
   const bool on_chip_locks_;

@@ -51,27 +51,22 @@ namespace sim {
 class Network;
 }
 
-// The misbehaviour of the network. All off: ideal, but with latencies.
+// The misbehaviour of the network. All off: ideal, but with latencies. The table of CONTRACT.md says
+// which of its lines each fault tries.
 struct SimFaults {
-  // READs and WRITEs take effect byte by byte, in any order, spread over time (A3).
+  // READs and WRITEs take effect byte by byte (tear.h).
   bool tear = false;
   // Any verb, answer or message may be slow: mostly little, rarely `SimOptions::longest_delay`.
   bool delay = false;
-  // Verbs that CONTRACT.md leaves unordered overtake each other (N1 to N4).
+  // Verbs that CONTRACT.md leaves unordered overtake each other.
   bool reorder = false;
-  // An atomic writes its word later than it reads it, as rxe of Linux 6.1 does under a lock that
-  // only atomics take: a WRITE in between is lost, also to a CAS that fails (A2).
+  // An atomic writes its word later than it reads it.
   bool write_back = false;
-  // Queue pairs break at any verb. What was in flight lands in part, and late: at any time until a
-  // `QueuePairRequest` has ended or the client is fenced (rule U1).
+  // Queue pairs break at any verb.
   bool break_queue_pairs = false;
-  // Links are down for a while, of one endpoint or of a whole client, to one memory server or to
-  // all. Queue pairs break as above, and each `QueuePairRequest` fails with NodeUnreachable until
-  // the link is up again. The link may soon go down again. The memory server sees only silence: a
-  // lease may expire.
+  // Links are down for a while, and may soon go down again.
   bool partition = false;
-  // Control calls or their answers are lost while the queue pair lives: they end as kUnknown after
-  // `SimOptions::connection_timeout` (E7).
+  // Control calls or their answers are lost while the queue pair lives.
   bool lose_calls = false;
   // A client dies between two WRITEs of one batch: the first took effect; nothing behind it ever
   // does, here or on the client's other queue pairs. `TakeKilledInBatch` tells the driver which
@@ -235,9 +230,6 @@ class SimNetwork final : public SimulatedNetwork {
   const SimCounters& counters() const;
   // A hash over all events and their times: runs that differ in any event have different hashes.
   uint64_t TraceHash() const;
-
-  // For the fabric's own use.
-  sim::Network& network() { return *network_; }
 
  private:
   std::unique_ptr<sim::Network> network_;

@@ -12,7 +12,8 @@ namespace {
 constexpr uint32_t kWordBits = 64;
 
 bool Overlap(const VerbInFlight& a, const VerbInFlight& b) {
-  return a.space == b.space && a.offset < b.offset + b.length && b.offset < a.offset + a.length;
+  return a.space == b.space && a.remote_offset < b.remote_offset + b.length &&
+         b.remote_offset < a.remote_offset + a.length;
 }
 
 bool Conflict(const VerbInFlight& a, const VerbInFlight& b) {
@@ -20,11 +21,11 @@ bool Conflict(const VerbInFlight& a, const VerbInFlight& b) {
 }
 
 void Move(VerbInFlight& operation, uint32_t at, uint32_t bytes) {
-  if (operation.local == nullptr) return;
+  if (operation.local.data == nullptr) return;
   if (operation.is_read()) {
-    std::memcpy(operation.local + at, operation.remote + at, bytes);
+    std::memcpy(operation.local.data + at, operation.remote + at, bytes);
   } else {
-    std::memcpy(operation.remote + at, operation.local + at, bytes);
+    std::memcpy(operation.remote + at, operation.local.data + at, bytes);
   }
 }
 
@@ -102,11 +103,11 @@ namespace {
 
 // Lets the verb's bytes within the given memory range take effect, except bytes that already have.
 void AdvanceWithin(VerbInFlight& operation, uint64_t offset, uint64_t length) {
-  const uint64_t end = operation.offset + operation.length;
-  const auto first =
-      static_cast<uint32_t>(std::clamp(offset, operation.offset, end) - operation.offset);
-  const auto last =
-      static_cast<uint32_t>(std::clamp(offset + length, operation.offset, end) - operation.offset);
+  const uint64_t end = operation.remote_offset + operation.length;
+  const auto first = static_cast<uint32_t>(std::clamp(offset, operation.remote_offset, end) -
+                                           operation.remote_offset);
+  const auto last = static_cast<uint32_t>(
+      std::clamp(offset + length, operation.remote_offset, end) - operation.remote_offset);
   Split(operation);
   for (uint32_t word = 0; word < operation.done.size(); ++word) {
     MoveWord(operation, word, RangeMask(word, first, last));
@@ -116,10 +117,11 @@ void AdvanceWithin(VerbInFlight& operation, uint64_t offset, uint64_t length) {
 // Of the bytes shared with the WRITE, the READ gets the first words new and the rest old.
 void MeetAtSeam(VerbInFlight& read, VerbInFlight& write, Random& random) {
   constexpr uint64_t kWord = sizeof(uint64_t);
-  const uint64_t from = std::max(read.offset, write.offset);
-  const uint64_t to = std::min(read.offset + read.length, write.offset + write.length);
+  const uint64_t from = std::max(read.remote_offset, write.remote_offset);
+  const uint64_t to =
+      std::min(read.remote_offset + read.length, write.remote_offset + write.length);
   AdvanceWithin(write, from, random.Below((to - from + kWord - 1) / kWord) * kWord);
-  AdvanceWithin(read, write.offset, write.length);
+  AdvanceWithin(read, write.remote_offset, write.length);
 }
 
 // A READ overlaps a clean WRITE.
@@ -127,12 +129,12 @@ void MeetCleanly(VerbInFlight& read, VerbInFlight& write, uint32_t reads_per_sea
   constexpr uint64_t kMeetingsPerAdvance = 2;
   constexpr uint64_t kMeetingsPerLateAdvance = 64;
   if (OneIn(random, reads_per_seam)) return MeetAtSeam(read, write, random);
-  const bool is_late = read.offset < write.offset + write.late_last &&
-                       write.offset + write.late_first < read.offset + read.length;
+  const bool is_late = read.remote_offset < write.remote_offset + write.late_last &&
+                       write.remote_offset + write.late_first < read.remote_offset + read.length;
   if (OneIn(random, is_late ? kMeetingsPerLateAdvance : kMeetingsPerAdvance)) {
-    AdvanceWithin(write, read.offset, read.length);
+    AdvanceWithin(write, read.remote_offset, read.length);
   }
-  AdvanceWithin(read, write.offset, write.length);
+  AdvanceWithin(read, write.remote_offset, write.length);
 }
 
 }  // namespace
@@ -174,8 +176,9 @@ void ActiveVerbs::Mix(VerbInFlight& operation, uint32_t reads_per_seam, Random& 
 
 void ActiveVerbs::MixReads(Space space, uint64_t offset, Random& random) {
   for (VerbInFlight* other : active_) {
-    if (other->is_read() && other->space == space && other->offset < offset + sizeof(uint64_t) &&
-        offset < other->offset + other->length && random.Below(2) == 0) {
+    if (other->is_read() && other->space == space &&
+        other->remote_offset < offset + sizeof(uint64_t) &&
+        offset < other->remote_offset + other->length && random.Below(2) == 0) {
       Advance(*other, random);
     }
   }
