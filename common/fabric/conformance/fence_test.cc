@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "common/fabric/conformance/harness.h"
-#include "common/fabric/conformance/kill_blocks.h"
 
 namespace gossamer::test {
 namespace {

@@ -1,11 +1,6 @@
 #include "common/fabric/conformance/harness.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -15,6 +10,7 @@
 #include <utility>
 
 #include "common/fabric/open/open_port.h"
+#include "common/random.h"
 #include "common/random_id.h"
 
 namespace gossamer::test {
@@ -29,6 +25,14 @@ uint64_t LoadWord(const std::byte* bytes) {
   uint64_t word;
   std::memcpy(&word, bytes, sizeof word);
   return word;
+}
+
+// With the program, which is beside this one.
+std::vector<std::string> PeerCommand(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fabric_test_peer"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
 }
 
 template <typename Posted>
@@ -116,58 +120,21 @@ std::vector<uint64_t> TestControlHandler::Tick(Endpoint::Clock::time_point) {
   return std::exchange(to_fence_, {});
 }
 
-PeerProcess::PeerProcess(const std::vector<std::string>& arguments) {
-  const std::string program =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fabric_test_peer";
-  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  int to_peer[2];
-  int from_peer[2];
-  if (::pipe2(to_peer, O_CLOEXEC) != 0 || ::pipe2(from_peer, O_CLOEXEC) != 0) std::abort();
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, to_peer[0], 0);
-  ::posix_spawn_file_actions_adddup2(&actions, from_peer[1], 1);
-  const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(to_peer[0]);
-  ::close(from_peer[1]);
-  input_ = to_peer[1];
-  output_ = ::fdopen(from_peer[0], "r");
-  if (error != 0 || output_ == nullptr) {
-    std::fprintf(stderr, "cannot run %s: %s\n", program.c_str(), std::strerror(error));
-    std::abort();
-  }
-}
-
-PeerProcess::~PeerProcess() {
-  Kill();
-  ::close(input_);
-  std::fclose(output_);
-}
+PeerProcess::PeerProcess(const std::vector<std::string>& arguments)
+    : ChildProcess(PeerCommand(arguments)) {}
 
 std::string PeerProcess::ReadLine() {
-  std::string line;
-  for (int c = std::fgetc(output_); c != EOF && c != '\n'; c = std::fgetc(output_)) {
-    line.push_back(static_cast<char>(c));
-  }
-  return line;
-}
-
-void PeerProcess::Signal(int signal) const {
-  if (pid_ > 0) ::kill(pid_, signal);
+  WaitForOutput("\n");
+  return standard_output().substr(0, standard_output().find('\n'));
 }
 
 void PeerProcess::Kill() {
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
-  pid_ = -1;
+  Signal(SIGKILL);
+  Wait();
 }
 
 char PeerProcess::State() const {
-  std::ifstream stat(fmt::format("/proc/{}/stat", pid_));
+  std::ifstream stat(fmt::format("/proc/{}/stat", pid()));
   std::string pid;
   std::string name;
   char state = '?';
@@ -216,25 +183,12 @@ VerbStatus TestClient::Fill(uint64_t offset, uint32_t bytes, std::byte value) {
   return Write(offset, std::vector<std::byte>(bytes, value));
 }
 
-uint64_t TestClient::CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap) {
+uint64_t TestClient::OldValue(const Verb& atomic) {
   InlineBatch<1> batch(kServer);
-  batch.Add(Verb::CompareSwap(space, offset, compare, swap, scratch_.address()));
+  batch.Add(atomic);
   EXPECT_EQ(Execute(*endpoint_, batch), VerbStatus::kSuccess);
   return batch.verbs()[0].old_value();
 }
-
-uint64_t TestClient::FetchAdd(Space space, uint64_t offset, uint64_t addend) {
-  InlineBatch<1> batch(kServer);
-  batch.Add(Verb::FetchAdd(space, offset, addend, scratch_.address()));
-  EXPECT_EQ(Execute(*endpoint_, batch), VerbStatus::kSuccess);
-  return batch.verbs()[0].old_value();
-}
-
-uint64_t TestClient::Gone(uint64_t client_uuid) {
-  return Ask(TestControlHandler::kGone, client_uuid);
-}
-
-void TestClient::Fence(uint64_t client_uuid) { Ask(TestControlHandler::kFence, client_uuid); }
 
 uint64_t TestClient::Ask(std::byte type, uint64_t client_uuid) {
   ControlCall call;
@@ -247,12 +201,7 @@ uint64_t TestClient::Ask(std::byte type, uint64_t client_uuid) {
   return LoadWord(call.reply.data());
 }
 
-Stamp Stamp::Of(uint64_t value) {
-  uint64_t check = value + 0x9e3779b97f4a7c15;
-  check = (check ^ (check >> 30)) * 0xbf58476d1ce4e5b9;
-  check = (check ^ (check >> 27)) * 0x94d049bb133111eb;
-  return {value, check ^ (check >> 31)};
-}
+Stamp Stamp::Of(uint64_t value) { return {value, SplitMix64(value).Next()}; }
 
 std::optional<uint64_t> Stamp::Parse(const std::byte* bytes) {
   const uint64_t value = LoadWord(bytes);
@@ -272,7 +221,8 @@ void FabricConformance::SetUp() {
     server_process_ = std::make_unique<PeerProcess>(std::vector<std::string>{
         "server", std::string(FabricKindName(fabric.kind)), fabric.listen});
     address_ = server_process_->ReadLine();
-    ASSERT_FALSE(address_.empty()) << "the server process did not start";
+    ASSERT_FALSE(address_.empty())
+        << "the server process did not start: " << server_process_->standard_error();
     return;
   }
   if (fabric.kind == FabricKind::kSim) {

@@ -7,9 +7,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/types.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -25,6 +26,7 @@
 #include "common/fabric/fabric.h"
 #include "common/fabric/memory_port.h"
 #include "common/fabric/sim/sim.h"
+#include "common/testing/child_process.h"
 #include "common/testing/seed.h"
 
 namespace gossamer::test {
@@ -34,6 +36,24 @@ inline constexpr uint64_t kLockTableBytes = uint64_t{64} << 10;
 inline constexpr ServerId kServer{0};
 // Longer than any test takes: a test that reaches it hangs.
 inline constexpr std::chrono::seconds kHang{120};
+
+// The blocks that a client killed in mid-WRITE must leave whole: their places and lengths.
+inline constexpr uint32_t kKillBlocks = 16;
+inline constexpr uint64_t kKillBlockStride = 8192;
+inline constexpr uint64_t kKillBlockBase = uint64_t{4} << 20;
+
+// At most one path MTU each (1024 for RoCE over Ethernet frames), mostly long, so that most kills
+// strike inside a block.
+constexpr uint32_t KillBlockBytes(uint32_t block, uint32_t path_mtu = 4096) {
+  constexpr std::array<uint32_t, kKillBlocks> kBytes = {
+      4096, 4096, 4095, 1, 4096, 4093, 2048, 4096, 17, 4096, 3001, 164, 4096, 1024, 4096, 8};
+  return kBytes[block] < path_mtu ? kBytes[block] : path_mtu;
+}
+
+// Odd blocks start at odd offsets.
+constexpr uint64_t KillBlockOffset(uint32_t block) {
+  return kKillBlockBase + block * kKillBlockStride + block % 2 * 13;
+}
 
 struct FabricCase {
   enum class Place : uint8_t { kInProcessOnly, kInProcess, kOtherProcess };
@@ -72,26 +92,17 @@ class TestControlHandler final : public ControlHandler {
   std::vector<uint64_t> to_fence_;
 };
 
-// A process that runs fabric_test_peer; killed on destruction if it still runs.
-class PeerProcess {
+// A process that runs fabric_test_peer.
+class PeerProcess : public ChildProcess {
  public:
   explicit PeerProcess(const std::vector<std::string>& arguments);
-  PeerProcess(const PeerProcess&) = delete;
-  PeerProcess& operator=(const PeerProcess&) = delete;
-  ~PeerProcess();
 
-  // The next line of its output, without the newline; empty when the process has ended.
+  // The first line of its output, without the newline; empty when the process has ended.
   std::string ReadLine();
-  void Signal(int signal) const;
   // SIGKILL, and waits until it is dead.
   void Kill();
   // 'R' running, 'S' sleeping, 'T' stopped ...
   char State() const;
-
- private:
-  pid_t pid_ = -1;
-  int input_ = -1;
-  std::FILE* output_ = nullptr;
 };
 
 // Polls `endpoint` until `done()`. Aborts the program, with `what`, after kHang.
@@ -124,12 +135,17 @@ class TestClient {
   VerbStatus Write(uint64_t offset, std::span<const std::byte> from, Space space = Space::kRegion);
   VerbStatus Fill(uint64_t offset, uint32_t bytes, std::byte value);
   // Atomics that must succeed as verbs. Return the old value.
-  uint64_t CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap);
-  uint64_t FetchAdd(Space space, uint64_t offset, uint64_t addend);
-  uint64_t Gone(uint64_t client_uuid);
-  void Fence(uint64_t client_uuid);
+  uint64_t CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap) {
+    return OldValue(Verb::CompareSwap(space, offset, compare, swap, scratch_.address()));
+  }
+  uint64_t FetchAdd(Space space, uint64_t offset, uint64_t addend) {
+    return OldValue(Verb::FetchAdd(space, offset, addend, scratch_.address()));
+  }
+  uint64_t Gone(uint64_t client_uuid) { return Ask(TestControlHandler::kGone, client_uuid); }
+  void Fence(uint64_t client_uuid) { Ask(TestControlHandler::kFence, client_uuid); }
 
  private:
+  uint64_t OldValue(const Verb& atomic);
   // Sends a message of `type` about a compute server. Returns the word of the reply.
   uint64_t Ask(std::byte type, uint64_t client_uuid);
 

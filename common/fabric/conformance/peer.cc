@@ -5,7 +5,7 @@
 //                                              it has begun
 //   fabric_test_peer idler KIND ADDRESS UUID   connects and does nothing; prints "idle"
 //
-// It ends when its standard input or its parent ends.
+// It ends with its parent.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -15,17 +15,14 @@
 #include <string>
 
 #include "common/fabric/conformance/harness.h"
-#include "common/fabric/conformance/kill_blocks.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 
 namespace gossamer::test {
 namespace {
 
-void WaitForEndOfInput() {
-  char byte;
-  while (::read(0, &byte, 1) > 0) {
-  }
+[[noreturn]] void WaitForEver() {
+  for (;;) ::pause();
 }
 
 void Print(const std::string& line) {
@@ -46,8 +43,7 @@ int Serve(FabricKind kind, const std::string& listen) {
     return 1;
   }
   Print(port.value()->address());
-  WaitForEndOfInput();
-  return 0;
+  WaitForEver();
 }
 
 // Each round gives every block the next value, by one batch of WRITEs.
@@ -86,8 +82,7 @@ int Main(int argc, char** argv) {
   TestClient client(*port);
   if (mode == "writer") WriteForEver(client);
   Print("idle");
-  WaitForEndOfInput();
-  return 0;
+  WaitForEver();
 }
 
 }  // namespace
