@@ -5,15 +5,6 @@
 
 namespace gossamer {
 
-void Histogram::RecordMany(uint64_t value, uint64_t times) {
-  if (times == 0) return;
-  counts_[BucketOf(value)] += times;
-  count_ += times;
-  sum_ += value * times;
-  min_ = std::min(min_, value);
-  max_ = std::max(max_, value);
-}
-
 void Histogram::Merge(const Histogram& other) {
   for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) counts_[bucket] += other.counts_[bucket];
   count_ += other.count_;

@@ -10,6 +10,7 @@
 // Thread-safety: none; use one for each thread, and merge at the end.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -20,15 +21,15 @@ class Histogram {
  public:
   Histogram() : counts_(kBuckets) {}
 
-  void Record(uint64_t value) {
-    ++counts_[BucketOf(value)];
-    ++count_;
-    sum_ += value;
-    if (value < min_) min_ = value;
-    if (value > max_) max_ = value;
+  void Record(uint64_t value) { RecordMany(value, 1); }
+  void RecordMany(uint64_t value, uint64_t times) {
+    if (times == 0) return;
+    counts_[BucketOf(value)] += times;
+    count_ += times;
+    sum_ += value * times;
+    min_ = std::min(min_, value);
+    max_ = std::max(max_, value);
   }
-
-  void RecordMany(uint64_t value, uint64_t times);
   void Merge(const Histogram& other);
 
   uint64_t count() const { return count_; }

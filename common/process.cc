@@ -1,12 +1,17 @@
 #include "common/process.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <ranges>
 #include <vector>
+
+#include "common/process_name.h"
 
 namespace gossamer {
 namespace {
@@ -31,12 +36,10 @@ std::string PidNamespace() {
 
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
-  while (true) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
+  for (const auto part : std::views::split(text, separator)) {
+    parts.emplace_back(part.begin(), part.end());
   }
+  return parts;
 }
 
 // The clock tick at which `pid` started; empty if it does not run.
@@ -49,6 +52,11 @@ std::string StartTick(std::string_view pid) {
   constexpr size_t kStart = 19;
   if (fields.size() <= kStart || fields[kState] == "Z" || fields[kState] == "X") return {};
   return std::string(fields[kStart]);
+}
+
+std::string WithoutUnprintable(std::string text) {
+  std::ranges::replace_if(text, [](char c) { return c <= ' ' || c > '~'; }, '?');
+  return text;
 }
 
 }  // namespace
@@ -83,10 +91,24 @@ std::string ProcessIdOf(std::string_view identity) {
 std::string HostName() {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unknown";
-  for (char* c = name; *c != '\0'; ++c) {
-    if (*c <= ' ' || *c > '~') *c = '?';
-  }
-  return std::string(name).substr(0, 255);
+  return WithoutUnprintable(name);
+}
+
+control::ProcessName OwnProcessName() {
+  control::ProcessName name;
+  name.process_id = static_cast<uint32_t>(getpid());
+  const std::string host = HostName();
+  const size_t bytes = std::min(host.size(), control::ProcessName::kMaxHostBytes);
+  std::copy_n(host.begin(), bytes, name.host);
+  name.host_bytes = static_cast<uint8_t>(bytes);
+  return name;
+}
+
+std::string Describe(const control::ProcessName& process) {
+  if (process.process_id == 0) return "a process that did not say its name";
+  const size_t bytes = std::min<size_t>(process.host_bytes, control::ProcessName::kMaxHostBytes);
+  return fmt::format("process {} on host {}", process.process_id,
+                     WithoutUnprintable({process.host, bytes}));
 }
 
 }  // namespace gossamer

@@ -208,16 +208,9 @@ class GroupView {
   bool HasRoomForAnother(uint32_t unit_bytes) const {
     const uint32_t count = header_.count;
     if (count == 0) return true;
-    uint32_t end = entries_at_;
-    uint32_t mean = 0;
-    if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
-      mean = header_.key_bytes + internal::StoredBytes(header_.value_code);
-      end += count * mean;
-    } else {
-      for (uint32_t i = 0; i < count; ++i) Next(end);
-      mean = (end - entries_at_ + count - 1) / count;
-    }
-    return count < kMaxEntries && end + mean <= unit_bytes;
+    const uint32_t bytes = entry_bytes();
+    const uint32_t mean = (bytes + count - 1) / count;
+    return count < kMaxEntries && entries_at_ + bytes + mean <= unit_bytes;
   }
 
   // Of all entries, as they are stored.

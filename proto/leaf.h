@@ -184,17 +184,7 @@ struct LeafContent {
   Bounds bounds() const { return Bounds::Of(low, high, own); }
 };
 
-// Writes a whole leaf to `out` (node_bytes). Places each entry, in the given order, into its home
-// group, or into the overflow group when that is full. Returns false, and writes nothing, if the
-// entries do not fit. Requires: entries do not point into `out`.
-//
-// Any part of a leaf's entries fits again under a high fence no longer than before, if passed in
-// the order of LeafView::AppendTo. In another order, entries of different lengths may not fit, so a
-// split passes them in that order (LAYOUT.md, "Why a split always leaves room").
-bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
-                const LeafContent& content);
-
-// Writes the trailer of such a leaf to `out` (kTrailerBytes).
+// Writes the trailer of a leaf to `out` (kTrailerBytes).
 inline void EncodeTrailer(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                           const LeafContent& content) {
   const Trailer trailer{{},
@@ -206,6 +196,13 @@ inline void EncodeTrailer(std::span<std::byte> out, RemotePtr leaf, const LeafGe
   Seal(UnitSeed(leaf, geometry.units()), out.first(kTrailerBytes));
 }
 
+// Writes a whole leaf to `out` (node_bytes). Places each entry, in the given order, into its home
+// group, or into the overflow group when that is full. Returns false, and writes nothing, if the
+// entries do not fit. Requires: entries do not point into `out`.
+//
+// Any part of a leaf's entries fits again under a high fence no longer than before, if passed in
+// the order of LeafView::AppendTo. In another order, entries of different lengths may not fit, so a
+// split passes them in that order (LAYOUT.md, "Why a split always leaves room").
 inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                        const LeafContent& content) {
   struct Unit {

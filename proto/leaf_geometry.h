@@ -8,6 +8,7 @@
 // 6-byte fence need. 1024 B hold 5 groups, one overflow group and a 40-byte trailer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "proto/store_parameters.h"
@@ -30,14 +31,11 @@ class LeafGeometry {
   // Of nodes in a store with these parameters.
   constexpr explicit LeafGeometry(const StoreParameters& parameters)
       : LeafGeometry(parameters.node_bytes) {
-    const uint32_t stored = parameters.inline_value_bytes < kBlockRefBytes
-                                ? kBlockRefBytes
-                                : parameters.inline_value_bytes;
-    const uint32_t fence =
-        parameters.max_key_bytes < kMaxFenceBytes ? parameters.max_key_bytes : kMaxFenceBytes;
+    const uint32_t stored = std::max<uint32_t>(parameters.inline_value_bytes, kBlockRefBytes);
+    const uint32_t fence = std::min<uint32_t>(parameters.max_key_bytes, kMaxFenceBytes);
     const uint32_t others = kGroupHeaderBytes + fence + 2 + stored;
     const uint32_t room = unit_bytes_ > others ? unit_bytes_ - others : 0;
-    max_suffix_bytes_ = room < parameters.max_key_bytes ? room : parameters.max_key_bytes;
+    max_suffix_bytes_ = std::min<uint32_t>(room, parameters.max_key_bytes);
   }
   // If all keys are short.
   constexpr explicit LeafGeometry(uint32_t node_bytes)

@@ -27,6 +27,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -69,10 +70,8 @@ struct StoreRecord {
   uint64_t restored = 0;              // 0: no such line
 
   const MemberRecord* Find(ServerId server) const {
-    for (const MemberRecord& member : servers) {
-      if (member.server == server) return &member;
-    }
-    return nullptr;
+    const auto found = std::ranges::find(servers, server, &MemberRecord::server);
+    return found == servers.end() ? nullptr : &*found;
   }
 
   friend bool operator==(const StoreRecord&, const StoreRecord&) = default;
@@ -80,22 +79,17 @@ struct StoreRecord {
 
 // [A-Za-z0-9._-]{1,64}, and not "." or "..": a file name and a memcached key.
 constexpr bool IsValidStoreName(std::string_view name) {
-  if (name.empty() || name.size() > kMaxStoreNameBytes || name == "." || name == "..") return false;
-  for (const char c : name) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '.' || c == '_' || c == '-';
-    if (!good) return false;
-  }
-  return true;
+  return !name.empty() && name.size() <= kMaxStoreNameBytes && name != "." && name != ".." &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
 }
 
 // Printable ASCII without blanks, 1 to kMaxTokenBytes.
 constexpr bool IsValidToken(std::string_view token) {
-  if (token.empty() || token.size() > kMaxTokenBytes) return false;
-  for (const char c : token) {
-    if (c <= ' ' || c > '~') return false;
-  }
-  return true;
+  return !token.empty() && token.size() <= kMaxTokenBytes &&
+         std::ranges::all_of(token, [](char c) { return c > ' ' && c <= '~'; });
 }
 
 namespace internal {
@@ -111,10 +105,15 @@ class RecordReader {
   const std::string& problem() const { return problem_; }
   bool NextIs(std::string_view prefix) const { return rest_.starts_with(prefix); }
 
-  void Expect(std::string_view literal) {
-    if (!problem_.empty()) return;
-    if (!rest_.starts_with(literal)) return Fail("expected \"" + Printable(literal) + "\"");
-    rest_.remove_prefix(literal.size());
+  // Returns the reader, for the value that follows.
+  RecordReader& Expect(std::string_view literal) {
+    if (!problem_.empty()) return *this;
+    if (rest_.starts_with(literal)) {
+      rest_.remove_prefix(literal.size());
+    } else {
+      Fail("expected \"" + Printable(literal) + "\"");
+    }
+    return *this;
   }
   // Up to the next blank or line end.
   std::string_view Word() {
@@ -132,7 +131,7 @@ class RecordReader {
     const std::string_view word = Word();
     Number value{};
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || word != std::to_string(value)) {
+    if (error != std::errc() || word != std::to_string(value)) {
       Fail("\"" + Printable(word) + "\" is not a number in range");
     }
     return value;
@@ -141,7 +140,7 @@ class RecordReader {
     const std::string_view word = Word();
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, 16);
-    if (error != std::errc() || end != word.data() + word.size() || word != Hex16(value)) {
+    if (error != std::errc() || word != Hex16(value)) {
       Fail("\"" + Printable(word) + "\" is not 16 hex digits");
     }
     return value;
@@ -198,52 +197,39 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   internal::RecordReader reader(text);
   reader.Expect(kStoreRecordFirstLine);
   reader.EndLine();
-  reader.Expect("store=");
-  record.store = reader.Token();
+  record.store = reader.Expect("store=").Token();
   if (!IsValidStoreName(record.store))
     reader.Fail("the store's name has other characters than [A-Za-z0-9._-]");
   reader.EndLine();
-  reader.Expect("store_id=");
-  record.store_id = reader.Hex();
+  record.store_id = reader.Expect("store_id=").Hex();
   reader.EndLine();
-  reader.Expect("fabric=");
-  record.fabric = reader.Token();
+  record.fabric = reader.Expect("fabric=").Token();
   reader.EndLine();
-  reader.Expect("node_bytes=");
-  record.parameters.node_bytes = reader.Decimal<uint32_t>();
+  record.parameters.node_bytes = reader.Expect("node_bytes=").Decimal<uint32_t>();
   reader.EndLine();
-  reader.Expect("max_key_bytes=");
-  record.parameters.max_key_bytes = reader.Decimal<uint16_t>();
+  record.parameters.max_key_bytes = reader.Expect("max_key_bytes=").Decimal<uint16_t>();
   reader.EndLine();
-  reader.Expect("inline_value_bytes=");
-  record.parameters.inline_value_bytes = reader.Decimal<uint16_t>();
+  record.parameters.inline_value_bytes = reader.Expect("inline_value_bytes=").Decimal<uint16_t>();
   if (!IsStorable(record.parameters)) reader.Fail("the store's parameters are out of range");
   reader.EndLine();
-  reader.Expect("next_server=");
-  record.next_server = reader.Decimal<uint16_t>();
+  record.next_server = reader.Expect("next_server=").Decimal<uint16_t>();
   if (record.next_server > kMaxMemoryServers) {
     reader.Fail(fmt::format("next_server is {}, a store has server ids below {}",
                             record.next_server, kMaxMemoryServers));
   }
   reader.EndLine();
   if (reader.NextIs("restored=")) {
-    reader.Expect("restored=");
-    record.restored = reader.Hex();
+    record.restored = reader.Expect("restored=").Hex();
     if (record.restored == 0) reader.Fail("restored is 0, which stands for no such line");
     reader.EndLine();
   }
   while (!reader.done()) {
     MemberRecord member;
-    reader.Expect("server=");
-    member.server = static_cast<ServerId>(reader.Decimal<uint16_t>());
-    reader.Expect(" incarnation=");
-    member.incarnation = reader.Hex();
-    reader.Expect(" host=");
-    member.host = reader.Token();
-    reader.Expect(" process=");
-    member.process = reader.Token();
-    reader.Expect(" address=");
-    member.address = reader.Token();
+    member.server = static_cast<ServerId>(reader.Expect("server=").Decimal<uint16_t>());
+    member.incarnation = reader.Expect(" incarnation=").Hex();
+    member.host = reader.Expect(" host=").Token();
+    member.process = reader.Expect(" process=").Token();
+    member.address = reader.Expect(" address=").Token();
     if (!record.servers.empty() && member.server <= record.servers.back().server) {
       reader.Fail(fmt::format("server {} is out of order or twice", ToInteger(member.server)));
     }

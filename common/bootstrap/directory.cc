@@ -27,20 +27,14 @@ constexpr milliseconds kChangePatience{5000};  // A change takes well under a mi
 // In a directory that a server has made: its time is when.
 constexpr const char* kMadeFile = "made";
 
-class FileLock final : public JoinLock {
+// A JoinLock or a Presence.
+template <typename Held>
+class FileLock final : public Held {
  public:
   explicit FileLock(UniqueFd file) : file_(std::move(file)) {}
 
  private:
   UniqueFd file_;  // Closing it releases the lock.
-};
-
-class DirectoryLock final : public Presence {
- public:
-  explicit DirectoryLock(UniqueFd directory) : directory_(std::move(directory)) {}
-
- private:
-  UniqueFd directory_;
 };
 
 Error Unusable(const std::string& directory, const std::string& what, int error) {
@@ -166,7 +160,7 @@ class DirectoryBootstrap final : public Bootstrap {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
     BOOST_OUTCOME_TRY(lock, Lock(directory, store + ".join", patience));
-    return std::unique_ptr<JoinLock>(std::make_unique<FileLock>(std::move(lock)));
+    return std::unique_ptr<JoinLock>(std::make_unique<FileLock<JoinLock>>(std::move(lock)));
   }
 
   Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
@@ -174,7 +168,7 @@ class DirectoryBootstrap final : public Bootstrap {
     BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
     // Only another process's MayHaveMembers can be in the way, for a moment.
     BOOST_OUTCOME_TRYV(Flock(directory, LOCK_SH, "", kChangePatience));
-    return std::unique_ptr<Presence>(std::make_unique<DirectoryLock>(std::move(directory)));
+    return std::unique_ptr<Presence>(std::make_unique<FileLock<Presence>>(std::move(directory)));
   }
 
   Result<bool> MayHaveMembers(const std::string& store) override {

@@ -4,7 +4,6 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <sstream>
 #include <thread>
 
 #include "common/bootstrap/record_snapshot.h"
@@ -25,31 +24,21 @@ constexpr milliseconds kPollInterval{50};
 // A join ends after this many times the time that a text must stand.
 constexpr int kMostWaits = 20;
 
-template <typename Value>
-Error Differs(const StoreRecord& record, const char* flag, const Value& theirs, const Value& ours) {
-  std::ostringstream text;
-  text << "store '" << record.store << "' was created with " << flag << "=" << theirs
-       << ", this server was started with " << flag << "=" << ours
-       << "; start it with the former, or give another --store";
-  return MakeError(Code::kInvalidArgument, text.str());
-}
-
 Status Agree(const StoreRecord& record, const JoinOptions& options) {
+  const auto agree = [&record](const char* flag, const auto& theirs, const auto& ours) -> Status {
+    if (theirs == ours) return Ok();
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("store '{0}' was created with {1}={2}, this server was started with {1}={3}; "
+                    "start it with the former, or give another --store",
+                    record.store, flag, theirs, ours));
+  };
   const StoreParameters& theirs = record.parameters;
   const StoreParameters& ours = options.parameters;
-  if (record.fabric != options.fabric)
-    return Differs(record, "--fabric", record.fabric, options.fabric);
-  if (theirs.node_bytes != ours.node_bytes) {
-    return Differs(record, "--node_bytes", theirs.node_bytes, ours.node_bytes);
-  }
-  if (theirs.max_key_bytes != ours.max_key_bytes) {
-    return Differs(record, "--max_key_bytes", theirs.max_key_bytes, ours.max_key_bytes);
-  }
-  if (theirs.inline_value_bytes != ours.inline_value_bytes) {
-    return Differs(record, "--inline_value_bytes", theirs.inline_value_bytes,
-                   ours.inline_value_bytes);
-  }
-  return Ok();
+  BOOST_OUTCOME_TRYV(agree("--fabric", record.fabric, options.fabric));
+  BOOST_OUTCOME_TRYV(agree("--node_bytes", theirs.node_bytes, ours.node_bytes));
+  BOOST_OUTCOME_TRYV(agree("--max_key_bytes", theirs.max_key_bytes, ours.max_key_bytes));
+  return agree("--inline_value_bytes", theirs.inline_value_bytes, ours.inline_value_bytes);
 }
 
 enum class Verdict : uint8_t { kAbsent, kLost, kWhole };

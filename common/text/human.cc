@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <span>
 
 namespace gossamer {
 namespace {
@@ -15,6 +16,16 @@ std::string ThreeDigits(double value) {
   return FixedDecimals(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 
+// In the first of `units`, each `step` times the one before, that gives less than four digits.
+std::string Scaled(double value, double step, std::span<const char* const> units) {
+  size_t unit = 0;
+  while (value >= step - 0.5 && unit + 1 < units.size()) {
+    value /= step;
+    ++unit;
+  }
+  return ThreeDigits(value) + " " + units[unit];
+}
+
 std::string TwoParts(uint64_t large, const char* large_unit, uint64_t small,
                      const char* small_unit) {
   return fmt::format("{} {} {:02} {}", large, large_unit, small, small_unit);
@@ -24,13 +35,7 @@ std::string TwoParts(uint64_t large, const char* large_unit, uint64_t small,
 
 std::string HumanBytes(uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  while (value >= 1023.5 && unit + 1 < kUnitNames.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return ThreeDigits(value) + " " + kUnitNames[unit];
+  return Scaled(static_cast<double>(bytes) / 1024, 1024, kUnitNames);
 }
 
 std::string ExactBytes(uint64_t bytes) {
@@ -56,14 +61,8 @@ std::string HumanRate(double per_second, const std::string& unit) {
   const std::string tail = unit.empty() ? "/s" : " " + unit + "/s";
   if (!std::isfinite(per_second) || per_second < 0) return "?" + tail;
   if (per_second < 999.5) return ThreeDigits(per_second) + tail;
-  constexpr std::array<const char*, 3> kScales = {" k", " M", " G"};
-  double value = per_second / 1000;
-  size_t scale = 0;
-  while (value >= 999.5 && scale + 1 < kScales.size()) {
-    value /= 1000;
-    ++scale;
-  }
-  return ThreeDigits(value) + kScales[scale] + tail;
+  constexpr std::array<const char*, 3> kScales = {"k", "M", "G"};
+  return Scaled(per_second / 1000, 1000, kScales) + tail;
 }
 
 std::string HumanDuration(double seconds) {

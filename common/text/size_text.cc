@@ -1,7 +1,7 @@
 #include "common/text/size_text.h"
 
 #include <array>
-#include <cctype>
+#include <boost/algorithm/string/predicate.hpp>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -19,22 +19,11 @@ constexpr std::array<Unit, 5> kUnits = {{{"B", 1},
                                          {"GiB", uint64_t{1} << 30},
                                          {"TiB", uint64_t{1} << 40}}};
 
-bool SameLetters(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::tolower(static_cast<unsigned char>(a[i])) !=
-        std::tolower(static_cast<unsigned char>(b[i]))) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // Returns 0 for an unknown suffix.
 uint64_t UnitBytes(std::string_view suffix) {
   if (suffix.empty()) return 1;
   for (const Unit& unit : kUnits) {
-    if (SameLetters(suffix, unit.name) || SameLetters(suffix, unit.name.substr(0, 1)))
+    if (boost::iequals(suffix, unit.name) || boost::iequals(suffix, unit.name.substr(0, 1)))
       return unit.bytes;
   }
   return 0;
