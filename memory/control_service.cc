@@ -26,34 +26,25 @@ constexpr int kGapsPerLease = 8;
 static_assert(kMaxControlBytes >= control::kMaxMessageBytes);
 
 template <typename Message>
-uint32_t Answer(const Message& message, Reply reply) {
+uint32_t Answer(const Result<Message>& message, Reply reply) {
   static_assert(sizeof(Message) <= kMaxControlBytes);
-  std::memcpy(reply.data(), &message, sizeof message);
-  return sizeof message;
+  if (message) {
+    std::memcpy(reply.data(), &message.value(), sizeof(Message));
+    return sizeof(Message);
+  }
+  const std::string& why = message.error().message;
+  control::ErrorReply error;
+  error.code = static_cast<uint8_t>(message.error().code);
+  error.message_bytes = static_cast<uint8_t>(std::min(why.size(), sizeof error.message));
+  std::memcpy(error.message, why.data(), error.message_bytes);
+  std::memcpy(reply.data(), &error, sizeof error);
+  return sizeof error;
 }
 
-uint32_t AnswerError(const Error& error, Reply reply) {
-  control::ErrorReply message;
-  message.code = static_cast<uint8_t>(error.code);
-  message.message_bytes =
-      static_cast<uint8_t>(std::min(error.message.size(), sizeof message.message));
-  std::memcpy(message.message, error.message.data(), message.message_bytes);
-  return Answer(message, reply);
-}
-
-// Returns nullopt if `request` has another size.
-template <typename Message>
-std::optional<Message> Decode(std::span<const std::byte> request) {
-  Message message;
-  if (request.size() != sizeof message) return std::nullopt;
-  std::memcpy(&message, request.data(), sizeof message);
-  return message;
-}
+Error Invalid(std::string why) { return MakeError(Code::kInvalidArgument, std::move(why)); }
 
 Error WrongSize(std::span<const std::byte> request) {
-  return MakeError(
-      Code::kInvalidArgument,
-      fmt::format("a control message of {} bytes is none of its type", request.size()));
+  return Invalid(fmt::format("a control message of {} bytes is none of its type", request.size()));
 }
 
 }  // namespace
@@ -64,78 +55,45 @@ ControlService::ControlService(ChunkAllocator allocator, LockTablePlacement lock
 
 uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte> request,
                                 std::span<std::byte, kMaxControlBytes> reply) {
+  using Failed = Result<control::ErrorReply>;
   control::Header header;
-  if (request.size() < sizeof header) return AnswerError(WrongSize(request), reply);
+  if (request.size() < sizeof header) return Answer(Failed(WrongSize(request)), reply);
   std::memcpy(&header, request.data(), sizeof header);
   if (header.version != control::kProtocolVersion) {
-    return AnswerError(
-        MakeError(Code::kUnsupported,
-                  fmt::format("control protocol version {} was sent, this memory server speaks {}",
-                              header.version, control::kProtocolVersion)),
-        reply);
+    return Answer(Failed(MakeError(
+                      Code::kUnsupported,
+                      fmt::format("control protocol version {} was sent, this memory server speaks "
+                                  "{}",
+                                  header.version, control::kProtocolVersion))),
+                  reply);
   }
   const std::lock_guard guard(mutex_);
   // Every request renews the lease. A request that needs a lease reports that there is none.
-  const Result<Lease> lease = leases_.Renew(client_uuid, time_);
+  const Sender sender{client_uuid, leases_.Renew(client_uuid, time_)};
+  const auto answer_by = [&]<typename Request, typename Message>(Result<Message> (
+                             ControlService::*handle)(const Sender&, const Request&)) {
+    Request decoded;
+    if (request.size() != sizeof decoded) return Answer(Failed(WrongSize(request)), reply);
+    std::memcpy(&decoded, request.data(), sizeof decoded);
+    return Answer((this->*handle)(sender, decoded), reply);
+  };
   switch (header.type) {
-    case control::Type::kRegister:
-      if (const auto registration = Decode<control::RegisterRequest>(request)) {
-        return Register(client_uuid, *registration, reply);
-      }
-      break;
-    case control::Type::kAllocate:
-      if (const auto allocate = Decode<control::AllocateRequest>(request)) {
-        return Allocate(client_uuid, lease, *allocate, reply);
-      }
-      break;
-    case control::Type::kRelease:
-      if (const auto release = Decode<control::ReleaseRequest>(request)) {
-        return Release(lease, *release, reply);
-      }
-      break;
-    case control::Type::kGiveUp:
-      if (const auto give_up = Decode<control::GiveUpRequest>(request)) {
-        return GiveUp(lease, *give_up, reply);
-      }
-      break;
-    case control::Type::kStat:
-      if (!Decode<control::StatRequest>(request)) break;
-      return Answer(StatLocked(), reply);
-    case control::Type::kListExtents:
-      if (const auto list = Decode<control::ListExtentsRequest>(request))
-        return ListExtents(*list, reply);
-      break;
-    case control::Type::kRenew:
-      if (const auto renewal = Decode<control::RenewRequest>(request)) {
-        return Renew(client_uuid, lease, *renewal, reply);
-      }
-      break;
-    case control::Type::kEpoch:
-      if (const auto epoch = Decode<control::EpochRequest>(request)) return Epoch(*epoch, reply);
-      break;
-    case control::Type::kClientQuery:
-      if (const auto query = Decode<control::ClientQueryRequest>(request)) {
-        return QueryClient(*query, reply);
-      }
-      break;
-    case control::Type::kSweep:
-      if (const auto sweep = Decode<control::SweepRequest>(request)) {
-        return Sweep(client_uuid, lease, *sweep, reply);
-      }
-      break;
-    case control::Type::kLeaseQuery:
-      if (const auto query = Decode<control::LeaseQueryRequest>(request)) {
-        return QueryLease(*query, reply);
-      }
-      break;
-    case control::Type::kError:
-    default:
-      return AnswerError(
-          MakeError(Code::kInvalidArgument, fmt::format("control message type {} is none",
-                                                        static_cast<uint16_t>(header.type))),
-          reply);
+    case control::Type::kRegister: return answer_by(&ControlService::Register);
+    case control::Type::kAllocate: return answer_by(&ControlService::Allocate);
+    case control::Type::kRelease: return answer_by(&ControlService::Release);
+    case control::Type::kGiveUp: return answer_by(&ControlService::GiveUp);
+    case control::Type::kStat: return answer_by(&ControlService::AnswerStat);
+    case control::Type::kListExtents: return answer_by(&ControlService::ListExtents);
+    case control::Type::kRenew: return answer_by(&ControlService::Renew);
+    case control::Type::kEpoch: return answer_by(&ControlService::Epoch);
+    case control::Type::kClientQuery: return answer_by(&ControlService::QueryClient);
+    case control::Type::kSweep: return answer_by(&ControlService::Sweep);
+    case control::Type::kLeaseQuery: return answer_by(&ControlService::QueryLease);
+    case control::Type::kError: break;
   }
-  return AnswerError(WrongSize(request), reply);
+  return Answer(Failed(Invalid(fmt::format("control message type {} is none",
+                                           static_cast<uint16_t>(header.type)))),
+                reply);
 }
 
 void ControlService::ClientGone(uint64_t client_uuid) {
@@ -193,100 +151,96 @@ std::vector<ClientInForce> ControlService::Clients() const {
   return list;
 }
 
-uint32_t ControlService::Register(uint64_t client_uuid, const control::RegisterRequest& request,
-                                  Reply reply) {
-  const Result<Lease> lease = leases_.Register(client_uuid, time_, request.process);
-  if (!lease) return AnswerError(lease.error(), reply);
-  sweeps_.Registered(client_uuid);
+Result<control::RegisterReply> ControlService::Register(const Sender& sender,
+                                                        const control::RegisterRequest& request) {
+  const Result<Lease> lease = leases_.Register(sender.client_uuid, time_, request.process);
+  if (!lease) return lease.error();
+  sweeps_.Registered(sender.client_uuid);
   control::RegisterReply message;
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
   message.incarnation = lease.value().incarnation;
   message.lease_ms = static_cast<uint32_t>(lease_.count());
   message.usage = allocator_.usage();
-  return Answer(message, reply);
+  return message;
 }
 
-uint32_t ControlService::Renew(uint64_t client_uuid, const Result<Lease>& lease,
-                               const control::RenewRequest& request, Reply reply) {
-  if (!lease) return AnswerError(lease.error(), reply);
-  if (leases_.Acknowledge(client_uuid, request.epoch)) {
+Result<control::RenewReply> ControlService::Renew(const Sender& sender,
+                                                  const control::RenewRequest& request) {
+  if (!sender.lease) return sender.lease.error();
+  if (leases_.Acknowledge(sender.client_uuid, request.epoch)) {
     allocator_.EndEpochsBefore(leases_.OldestEpoch());
   }
   control::RenewReply message;
   message.epoch = leases_.epoch();
-  message.acknowledged = leases_.AcknowledgedBy(client_uuid);
+  message.acknowledged = leases_.AcknowledgedBy(sender.client_uuid);
   const ChunkAllocator::Offer offer =
-      allocator_.MakeOffer(lease.value(), control::RenewReply::kMaxRanges);
+      allocator_.MakeOffer(sender.lease.value(), control::RenewReply::kMaxRanges);
   message.waiting = static_cast<uint16_t>(offer.ranges.size());
   message.offer = offer.number;
   message.refusals = refusals_;
   std::ranges::copy(offer.ranges, message.ranges);
   message.lease_ms = static_cast<uint32_t>(lease_.count());
   message.compute_servers = static_cast<uint32_t>(leases_.registered());
-  return Answer(message, reply);
+  return message;
 }
 
-uint32_t ControlService::Epoch(const control::EpochRequest& request, Reply reply) {
+Result<control::EpochReply> ControlService::Epoch(const Sender& /*sender*/,
+                                                  const control::EpochRequest& request) {
   control::EpochReply message;
   message.epoch = request.start != 0 ? leases_.StartEpoch() : leases_.epoch();
   Lease last;
   message.acknowledged = leases_.OldestEpoch(&last);
   message.last = leases_.ProcessOf(last);
-  return Answer(message, reply);
+  return message;
 }
 
-uint32_t ControlService::Sweep(uint64_t client_uuid, const Result<Lease>& lease,
-                               const control::SweepRequest& request, Reply reply) {
+Result<control::SweepReply> ControlService::Sweep(const Sender& sender,
+                                                  const control::SweepRequest& request) {
   const bool needs_lease =
       request.step == control::SweepStep::kBegin || request.step == control::SweepStep::kFarewell;
-  if (needs_lease && !lease) return AnswerError(lease.error(), reply);
+  if (needs_lease && !sender.lease) return sender.lease.error();
   if (request.step > control::SweepStep::kFarewell) {
-    return AnswerError(
-        MakeError(Code::kInvalidArgument,
-                  fmt::format("step {} of a sweep is none", static_cast<uint8_t>(request.step))),
-        reply);
+    return Invalid(fmt::format("step {} of a sweep is none", static_cast<uint8_t>(request.step)));
   }
-  return Answer(sweeps_.Take(client_uuid, request), reply);
+  return sweeps_.Take(sender.client_uuid, request);
 }
 
-uint32_t ControlService::QueryClient(const control::ClientQueryRequest& request,
-                                     Reply reply) const {
+Result<control::ClientQueryReply> ControlService::QueryClient(
+    const Sender& /*sender*/, const control::ClientQueryRequest& request) {
   const std::optional<Lease> lease = leases_.Find(request.client_uuid);
   control::ClientQueryReply message;
   message.in_force = lease ? 1 : 0;
   message.incarnation = lease ? lease->incarnation : 0;
-  return Answer(message, reply);
+  return message;
 }
 
-uint32_t ControlService::QueryLease(const control::LeaseQueryRequest& request, Reply reply) const {
+Result<control::LeaseQueryReply> ControlService::QueryLease(
+    const Sender& /*sender*/, const control::LeaseQueryRequest& request) {
   const Lease lease{static_cast<ComputeId>(request.compute_id), request.incarnation};
   control::LeaseQueryReply message;
   message.in_force = leases_.IsInForce(lease) ? 1 : 0;
   message.holder = leases_.ProcessOf(lease);
-  return Answer(message, reply);
+  return message;
 }
 
-uint32_t ControlService::Allocate(uint64_t client_uuid, const Result<Lease>& lease,
-                                  const control::AllocateRequest& request, Reply reply) {
-  if (!lease) return AnswerError(lease.error(), reply);
+Result<control::AllocateReply> ControlService::Allocate(const Sender& sender,
+                                                        const control::AllocateRequest& request) {
+  if (!sender.lease) return sender.lease.error();
   if (request.kind != control::ExtentKind::kNodes && request.kind != control::ExtentKind::kBlocks) {
-    return AnswerError(
-        MakeError(Code::kInvalidArgument,
-                  fmt::format("extent kind {} is none", static_cast<uint8_t>(request.kind))),
-        reply);
+    return Invalid(fmt::format("extent kind {} is none", static_cast<uint8_t>(request.kind)));
   }
   std::vector<ChunkAllocator::Extent> extents = allocator_.AllocateWaiting(
-      request.bytes, lease.value(), request.kind, 1 + control::AllocateReply::kMaxMore);
+      request.bytes, sender.lease.value(), request.kind, 1 + control::AllocateReply::kMaxMore);
   if (extents.empty()) {
-    const auto extent =
-        allocator_.Allocate(request.bytes, {lease.value(), client_uuid}, request.kind);
+    const auto extent = allocator_.Allocate(
+        request.bytes, {sender.lease.value(), sender.client_uuid}, request.kind);
     if (!extent) {
       if (extent.error().code == Code::kExhausted) ++refusals_;
-      return AnswerError(extent.error(), reply);
+      return extent.error();
     }
     extents.push_back(extent.value());
   }
-  sweeps_.Allocated(client_uuid);
+  sweeps_.Allocated(sender.client_uuid);
   control::AllocateReply message;
   const ChunkAllocator::Extent& first = extents.front();
   message.offset = rules::GrantedAt(first.offset, first.bytes, kHeapOffset);
@@ -296,8 +250,8 @@ uint32_t ControlService::Allocate(uint64_t client_uuid, const Result<Lease>& lea
   for (size_t i = 1; i < extents.size(); ++i) {
     message.extents[i - 1] = {extents[i].offset, extents[i].bytes, extents[i].generation()};
   }
-  message.compute_id = static_cast<uint16_t>(lease.value().compute);
-  message.incarnation = lease.value().incarnation;
+  message.compute_id = static_cast<uint16_t>(sender.lease.value().compute);
+  message.incarnation = sender.lease.value().incarnation;
   message.usage = allocator_.usage();
   const control::Usage& usage = message.usage;
   const uint32_t percent = alarm_.Update(usage.heap_bytes - usage.free_bytes, usage.heap_bytes);
@@ -305,48 +259,44 @@ uint32_t ControlService::Allocate(uint64_t client_uuid, const Result<Lease>& lea
     LOG(WARNING) << percent << " % of this server's memory is handed out, "
                  << HumanBytes(usage.free_bytes) << " is free: " << kFullRemedy;
   }
-  return Answer(message, reply);
+  return message;
 }
 
-uint32_t ControlService::Release(const Result<Lease>& lease, const control::ReleaseRequest& request,
-                                 Reply reply) {
-  if (!lease) return AnswerError(lease.error(), reply);
+Result<control::ReleaseReply> ControlService::Release(const Sender& sender,
+                                                      const control::ReleaseRequest& request) {
+  if (!sender.lease) return sender.lease.error();
   const Lease freed_under{static_cast<ComputeId>(request.compute_id), request.incarnation};
-  if (freed_under != lease.value()) {
-    return AnswerError(
-        MakeError(Code::kFenced, "the lease has ended under which the memory became free"), reply);
+  if (freed_under != sender.lease.value()) {
+    return MakeError(Code::kFenced, "the lease has ended under which the memory became free");
   }
   if (request.count == 0 || request.count > control::ReleaseRequest::kMaxRanges) {
-    return AnswerError(
-        MakeError(Code::kInvalidArgument,
-                  fmt::format("{} ranges of memory cannot be given back at once", request.count)),
-        reply);
+    return Invalid(fmt::format("{} ranges of memory cannot be given back at once", request.count));
   }
   control::ReleaseReply message;
   for (uint32_t i = 0; i < request.count; ++i) {
     const Status taken = allocator_.Release(
-        request.ranges[i], lease.value(), leases_.epoch(),
+        request.ranges[i], sender.lease.value(), leases_.epoch(),
         [this](Lease owner) { return rules::IsOwned(leases_.IsInForce(owner)); });
     if (taken) continue;
     message.refused |= 1u << i;
-    LOG_EVERY_T(WARNING, 10) << "compute server " << static_cast<uint16_t>(lease.value().compute)
-                             << ": " << taken.error().message;
+    LOG_EVERY_T(WARNING, 10) << "compute server "
+                             << static_cast<uint16_t>(sender.lease.value().compute) << ": "
+                             << taken.error().message;
   }
   RenewWornMemory();
-  return Answer(message, reply);
+  return message;
 }
 
-uint32_t ControlService::GiveUp(const Result<Lease>& lease, const control::GiveUpRequest& request,
-                                Reply reply) {
-  if (!lease) return AnswerError(lease.error(), reply);
+Result<control::GiveUpReply> ControlService::GiveUp(const Sender& sender,
+                                                    const control::GiveUpRequest& request) {
+  if (!sender.lease) return sender.lease.error();
   const Lease offered_to{static_cast<ComputeId>(request.compute_id), request.incarnation};
-  if (offered_to != lease.value()) {
-    return AnswerError(MakeError(Code::kFenced, "the lease has ended to which memory was offered"),
-                       reply);
+  if (offered_to != sender.lease.value()) {
+    return MakeError(Code::kFenced, "the lease has ended to which memory was offered");
   }
   control::GiveUpReply message;
-  message.bytes = allocator_.GiveUp(lease.value(), request.offer);
-  return Answer(message, reply);
+  message.bytes = allocator_.GiveUp(sender.lease.value(), request.offer);
+  return message;
 }
 
 // Not before much is worn: an epoch costs all compute servers what they have cached.
@@ -356,8 +306,8 @@ void ControlService::RenewWornMemory() {
   if (leases_.OldestEpoch() == leases_.epoch()) leases_.StartEpoch();
 }
 
-uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
-                                     Reply reply) const {
+Result<control::ListExtentsReply> ControlService::ListExtents(
+    const Sender& /*sender*/, const control::ListExtentsRequest& request) {
   control::ListExtentsReply message;
   uint64_t from = request.from_offset;
   while (const auto extent = allocator_.NextExtent(from)) {
@@ -376,7 +326,7 @@ uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
     listed.is_orphaned = rules::IsOwned(leases_.IsInForce(extent->owner.lease)) ? 0 : 1;
     from = extent->offset + extent->bytes;
   }
-  return Answer(message, reply);
+  return message;
 }
 
 control::StatReply ControlService::StatLocked() const {

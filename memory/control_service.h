@@ -51,24 +51,34 @@ class ControlService final : public ControlHandler {
   std::vector<ClientInForce> Clients() const;  // by compute id
 
  private:
-  using Reply = std::span<std::byte, kMaxControlBytes>;
+  struct Sender {
+    uint64_t client_uuid;
+    Result<Lease> lease;  // or the reason why it has none
+  };
 
-  uint32_t Register(uint64_t client_uuid, const control::RegisterRequest& request, Reply reply);
-  // `lease`: the sender's lease, or the reason why it has none.
-  uint32_t Renew(uint64_t client_uuid, const Result<Lease>& lease,
-                 const control::RenewRequest& request, Reply reply);
-  uint32_t Epoch(const control::EpochRequest& request, Reply reply);
-  uint32_t Sweep(uint64_t client_uuid, const Result<Lease>& lease,
-                 const control::SweepRequest& request, Reply reply);
-  uint32_t QueryLease(const control::LeaseQueryRequest& request, Reply reply) const;
-  uint32_t QueryClient(const control::ClientQueryRequest& request, Reply reply) const;
-  uint32_t Allocate(uint64_t client_uuid, const Result<Lease>& lease,
-                    const control::AllocateRequest& request, Reply reply);
-  uint32_t Release(const Result<Lease>& lease, const control::ReleaseRequest& request, Reply reply);
-  uint32_t GiveUp(const Result<Lease>& lease, const control::GiveUpRequest& request, Reply reply);
+  // One for each request, under the mutex.
+  Result<control::RegisterReply> Register(const Sender& sender,
+                                          const control::RegisterRequest& request);
+  Result<control::RenewReply> Renew(const Sender& sender, const control::RenewRequest& request);
+  Result<control::EpochReply> Epoch(const Sender& sender, const control::EpochRequest& request);
+  Result<control::SweepReply> Sweep(const Sender& sender, const control::SweepRequest& request);
+  Result<control::LeaseQueryReply> QueryLease(const Sender& sender,
+                                              const control::LeaseQueryRequest& request);
+  Result<control::ClientQueryReply> QueryClient(const Sender& sender,
+                                                const control::ClientQueryRequest& request);
+  Result<control::AllocateReply> Allocate(const Sender& sender,
+                                          const control::AllocateRequest& request);
+  Result<control::ReleaseReply> Release(const Sender& sender,
+                                        const control::ReleaseRequest& request);
+  Result<control::GiveUpReply> GiveUp(const Sender& sender, const control::GiveUpRequest& request);
+  Result<control::ListExtentsReply> ListExtents(const Sender& sender,
+                                                const control::ListExtentsRequest& request);
+  Result<control::StatReply> AnswerStat(const Sender& /*sender*/,
+                                        const control::StatRequest& /*request*/) {
+    return StatLocked();
+  }
   // Starts an epoch after which worn memory is as new, if there is enough of it.
   void RenewWornMemory();
-  uint32_t ListExtents(const control::ListExtentsRequest& request, Reply reply) const;
   control::StatReply StatLocked() const;
 
   mutable std::mutex mutex_;
