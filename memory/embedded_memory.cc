@@ -3,20 +3,6 @@
 #include "memory/memory_server.h"
 
 namespace gossamer {
-namespace {
-
-class EmbeddedServer final : public EmbeddedMemory {
- public:
-  explicit EmbeddedServer(std::unique_ptr<MemoryServer> server) : server_(std::move(server)) {}
-  std::string address() const override { return server_->address(); }
-  std::string memory_description() const override { return server_->memory_description(); }
-  GrantedMemory Granted() const override { return server_->Granted(); }
-
- private:
-  std::unique_ptr<MemoryServer> server_;
-};
-
-}  // namespace
 
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options) {
   MemoryServerOptions server;
@@ -34,7 +20,7 @@ Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemory
   }
   server.identity = options.identity;
   BOOST_OUTCOME_TRY(started, MemoryServer::Start(server, options.bootstrap));
-  return std::unique_ptr<EmbeddedMemory>(std::make_unique<EmbeddedServer>(std::move(started)));
+  return std::unique_ptr<EmbeddedMemory>(std::move(started));
 }
 
 Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(

@@ -13,7 +13,7 @@
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/text/size_text.h"
-#include "memory/memory_admin.h"
+#include "memory/memory_metrics.h"
 #include "memory/memory_server.h"
 
 DEFINE_string(memory, "",

@@ -85,4 +85,10 @@ nlohmann::ordered_json MemoryState(const MemoryFacts& facts, const MemoryFigures
           {"leases", std::move(leases)}};
 }
 
+ProgramAdmin::Served ServedBy(const MemoryServer& server) {
+  const auto figures = [&server] { return MemoryFigures{server.Stat(), server.Clients()}; };
+  return {.families = [&server, figures] { return MemoryFamilies(server.Facts(), figures()); },
+          .state = [&server, figures] { return MemoryState(server.Facts(), figures()); }};
+}
+
 }  // namespace gossamer

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "memory/control_service.h"
-#include "memory/memory_facts.h"
-#include "proto/control.h"
+#include "common/admin/program_admin.h"
+#include "memory/memory_server.h"
 
 namespace gossamer {
 
@@ -27,5 +26,10 @@ std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryFacts& facts,
 
 // The fields store, fabric, servers and leases of /state (docs/metrics.md).
 nlohmann::ordered_json MemoryState(const MemoryFacts& facts, const MemoryFigures& figures);
+
+// What the admin endpoint of the program shows. `server` outlives what is returned. A request takes
+// the control service's mutex for as long as it takes to copy its figures; verbs of clients do not
+// need it.
+ProgramAdmin::Served ServedBy(const MemoryServer& server);
 
 }  // namespace gossamer

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <glog/logging.h>
 
+#include <cassert>
 #include <chrono>
+#include <cstring>
 #include <optional>
 
 #include "common/bootstrap/server_probe.h"
@@ -12,10 +14,33 @@
 #include "common/random_id.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
-#include "memory/region_header.h"
 #include "memory/touch_memory.h"
+#include "proto/leaf.h"
 
 namespace gossamer {
+namespace {
+
+// Writes the header, and on server 0 the first root.
+// Requires: `region` is zero and at least kHeapOffset long.
+void InitialiseRegion(std::span<std::byte> region, const MemoryServerOptions& options,
+                      const MemberIdentity& identity) {
+  assert(region.size() >= kHeapOffset);
+  RegionHeader header{};
+  header.magic = kRegionMagic;
+  header.format_version = kFormatVersion;
+  header.store_id = identity.store_id;
+  header.incarnation = identity.incarnation;
+  header.region_bytes = region.size();
+  header.lock_table_bytes = options.lock_table_bytes;
+  header.chunk_bytes = options.chunk_bytes;
+  header.parameters = options.parameters;
+  header.server_id = ToInteger(identity.server);
+  header.checksum = HeaderChecksum(header);
+  std::memcpy(region.data(), &header, sizeof header);
+  if (identity.server == ServerId{0}) WriteFirstRoot(region, options.parameters);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOptions& options,
                                                           Bootstrap* bootstrap) {
@@ -144,9 +169,7 @@ Result<std::string> MemoryServer::BringUp(const MemberIdentity& identity) {
 }
 
 Status MemoryServer::Serve(const MemberIdentity& identity) {
-  InitialiseRegion(port_->region(),
-                   {options_.lock_table_bytes, options_.chunk_bytes, options_.parameters},
-                   identity);
+  InitialiseRegion(port_->region(), options_, identity);
   service_ = std::make_unique<ControlService>(
       ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes),
       port_->lock_table_placement(), std::chrono::milliseconds(lease_ms()));

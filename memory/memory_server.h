@@ -16,18 +16,29 @@
 
 #include "common/bootstrap/bootstrap.h"
 #include "common/bootstrap/membership.h"
+#include "common/embedded_memory.h"
 #include "common/fabric/compute_port.h"
 #include "common/fabric/memory_port.h"
 #include "common/status.h"
 #include "memory/control_service.h"
 #include "memory/membership_keeper.h"
-#include "memory/memory_facts.h"
 #include "memory/memory_room.h"
 #include "memory/options.h"
 
 namespace gossamer {
 
-class MemoryServer {
+// What is constant about a memory server while it serves, for reports.
+struct MemoryFacts {
+  std::string store;
+  uint16_t server = 0;
+  std::string fabric;
+  std::string address;
+  uint64_t chunk_bytes = 0;
+  uint64_t lock_table_bytes = 0;
+  uint32_t lease_ms = 0;  // 0: leases do not expire
+};
+
+class MemoryServer final : public EmbeddedMemory {
  public:
   // `bootstrap`, if any, must outlive the server.
   // Errors: InvalidArgument, NoResources (not enough memory), Unsupported (no such device), and
@@ -37,7 +48,7 @@ class MemoryServer {
 
   MemoryServer(const MemoryServer&) = delete;
   MemoryServer& operator=(const MemoryServer&) = delete;
-  ~MemoryServer();
+  ~MemoryServer() override;
 
   // Takes the server out of its store's record, then disconnects its clients. The server is down
   // even after an error, which is that of leaving. The destructor calls it if it was not called.
@@ -46,10 +57,10 @@ class MemoryServer {
   const MemberIdentity& identity() const { return joined_.identity; }
   // The store when this server joined it. Clients in this process use it instead of a bootstrap.
   const StoreRecord& record() const { return joined_.record; }
-  std::string address() const { return port_->address(); }
-  std::string memory_description() const { return port_->memory_description(); }
+  std::string address() const override { return port_->address(); }
+  std::string memory_description() const override { return port_->memory_description(); }
   control::StatReply Stat() const { return service_->Stat(); }
-  GrantedMemory Granted() const { return service_->Granted(); }
+  GrantedMemory Granted() const override { return service_->Granted(); }
   std::vector<ClientInForce> Clients() const { return service_->Clients(); }
   MemoryFacts Facts() const;
   // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
