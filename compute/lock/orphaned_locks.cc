@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "compute/rules/rules.h"
+#include "compute/session/registration.h"
 #include "compute/session/rest_after_try.h"
 
 namespace gossamer {
@@ -13,10 +14,10 @@ constexpr uint32_t kMostLosses = 64;
 
 }  // namespace
 
-void OrphanedLocks::SettleOver(Endpoint& endpoint, OnRegistered on_registered) {
+void OrphanedLocks::SettleOver(Endpoint& endpoint, RemoteAllocator& allocator) {
   const std::lock_guard guard(mutex_);
   scheduler_.emplace(endpoint);
-  on_registered_ = std::move(on_registered);
+  allocator_ = &allocator;
 }
 
 void OrphanedLocks::Stop() {
@@ -125,7 +126,7 @@ Task<OrphanedLocks::Outcome> OrphanedLocks::SettleOne(Orphan& orphan) {
   const Result<Registration> registered = co_await RegisterOver(endpoint, server);  // 1 RT
   const bool is_silent = scheduler_->Now() - asked_at >= kSilentRegistration;
   if (!registered) co_return is_silent ? Outcome::kSilent : Outcome::kLostAgain;
-  if (on_registered_) on_registered_(server, registered.value());
+  allocator_->Registered(server, registered.value());
   // The lease has ended: others may have the lock, or may take it (rule L6).
   if (orphan.held.word.lease() != registered.value().lease) co_return Outcome::kSettled;
   const Result<BufferLease> word_at = endpoint.buffers().Allocate(BufferPool::kMinBytes);

@@ -27,8 +27,8 @@
 #include <set>
 
 #include "common/fabric/scheduler.h"
+#include "compute/allocation/remote_allocator.h"
 #include "compute/lock/lock_table.h"
-#include "compute/session/registration.h"
 #include "proto/lock_word.h"
 
 namespace gossamer {
@@ -44,16 +44,14 @@ class OrphanedLocks {
     uint64_t carrier = 0;  // the queue pair that carried the last verb about it
     LockTable::ClosedPlace closed;
   };
-  // Called for each registration.
-  using OnRegistered = std::function<void(ServerId, const Registration&)>;
-
   OrphanedLocks() = default;
   OrphanedLocks(const OrphanedLocks&) = delete;
   OrphanedLocks& operator=(const OrphanedLocks&) = delete;
 
   // Requires (unchecked): only this object uses `endpoint` from now on, except under `Pause`. The
-  // endpoint lives until `Stop`, and its port is that of the sessions.
-  void SettleOver(Endpoint& endpoint, OnRegistered on_registered);
+  // endpoint lives until `Stop`, and its port is that of the sessions. `allocator` is told of each
+  // registration.
+  void SettleOver(Endpoint& endpoint, RemoteAllocator& allocator);
   // Ends tasks under way, stops settling, and opens the places.
   void Stop();
   // `on_first` is called when the first orphan is added, by the thread that adds it.
@@ -87,7 +85,7 @@ class OrphanedLocks {
 
   std::mutex mutex_;  // guards the rest; held while the scheduler runs
   std::optional<Scheduler> scheduler_;
-  OnRegistered on_registered_;
+  RemoteAllocator* allocator_ = nullptr;
   std::function<void()> on_first_;
   std::list<Orphan> orphans_;
   std::map<ServerId, Link> links_;

@@ -24,14 +24,6 @@ namespace {
 // operation.
 constexpr int kMostTriesToAdd = 17;
 
-template <typename Options>
-TreeOptions TreeOptionsOf(const Options& options) {
-  TreeOptions tree;
-  tree.cache_bytes = options.cache_bytes;
-  tree.lock_timeout_ms = options.lock_timeout_ms;
-  return tree;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& options) {
@@ -45,11 +37,11 @@ Result<std::unique_ptr<Store>> Store::OpenLocal(const LocalOptions& options) {
 Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
-  BOOST_OUTCOME_TRY(observation, Observation::Begin(options.observer));
   ComputePortOptions port_options;
   port_options.device = options.device;
   port_options.connection_timeout_ms = options.connection_timeout_ms;
   std::unique_ptr<OpenStore> store(new OpenStore());
+  BOOST_OUTCOME_TRYV(store->BeginObservation(options.observer));
   // First, because without the fabric every server would seem silent.
   BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
   FindOptions find;
@@ -66,17 +58,18 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                                                  record.fabric + ", not on " + options.fabric);
   }
   store->bootstrap_ = std::move(bootstrap);
-  return Finish(std::move(store), record, TreeOptionsOf(options), std::move(observation));
+  return Finish(std::move(store), record,
+                {.cache_bytes = options.cache_bytes, .lock_timeout_ms = options.lock_timeout_ms});
 }
 
 Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {
-  BOOST_OUTCOME_TRY(observation, Observation::Begin(options.observer));
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  BOOST_OUTCOME_TRYV(store->BeginObservation(options.observer));
   EmbeddedMemoryOptions memory_options;
   memory_options.memory_bytes = options.memory_bytes;
   memory_options.parameters = options.parameters;
   memory_options.chunk_bytes = options.chunk_bytes;
   memory_options.on_chip_locks = options.on_chip_locks;
-  std::unique_ptr<OpenStore> store(new OpenStore());
   BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(memory_options));
   store->memory_ = std::move(memory);
   StoreRecord record;
@@ -87,16 +80,23 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   record.servers.resize(1);
   record.servers[0].address = store->memory_->address();
   BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
-  return Finish(std::move(store), record, TreeOptionsOf(options), std::move(observation));
+  return Finish(std::move(store), record,
+                {.cache_bytes = options.cache_bytes, .lock_timeout_ms = options.lock_timeout_ms});
+}
+
+Status OpenStore::BeginObservation(std::shared_ptr<StoreObserver> observer) {
+  if (observer) {
+    BOOST_OUTCOME_TRYV(observer->Begin());
+  }
+  observer_ = std::move(observer);
+  return Ok();
 }
 
 Result<std::unique_ptr<Store>> OpenStore::Finish(std::unique_ptr<OpenStore> store,
                                                  const StoreRecord& record,
-                                                 const TreeOptions& options,
-                                                 Observation observation) {
+                                                 const TreeOptions& options) {
   BOOST_OUTCOME_TRYV(store->Connect(record, options));
-  store->observation_ = std::move(observation);
-  store->observation_.Opened(*store);
+  if (store->observer_) store->observer_->Opened(*store);
   return std::unique_ptr<Store>(std::move(store));
 }
 
@@ -124,20 +124,9 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   record_ = record;
   port_->RequirePathMtu(record.parameters.node_bytes);  // W2: a node is one packet
   shared_ = std::make_unique<StoreState>(record.parameters, options);
-  const auto on_registered = [this](ServerId server, const Registration& registration) {
-    shared_->allocator.Registered(server, registration);
-  };
   epochs_ = std::make_unique<EpochAcknowledger>(*shared_);
-  const auto on_waiting = [this](Scheduler& scheduler, ServerId server,
-                                 const control::RenewReply& offer) {
-    return shared_->allocator.GiveUp(scheduler, server, offer);
-  };
-  const auto on_shortage = [this](Scheduler& scheduler) -> Task<void> {
-    shared_->allocator.GiveUpUnused();
-    co_await shared_->allocator.GiveBackReturns(scheduler);
-  };
-  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans,
-                                          epochs_.get(), on_waiting, on_shortage);
+  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, &shared_->allocator, &shared_->orphans,
+                                          epochs_.get());
   shared_->find_server = [this](ServerSearch& search) { return finder_.Find(search); };
   shared_->allocator.ListenToShortages([this] { finder_.LookForNew(); });
   // First, because its address decides which device control_ uses.
@@ -168,7 +157,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     upkeep_ = std::make_unique<Upkeep>(shared_->merges, [this] { return NewOpenSession(); });
     shared_->merges.OnFirst([this] { upkeep_->Wake(); });
   }
-  shared_->orphans.SettleOver(*control_, on_registered);
+  shared_->orphans.SettleOver(*control_, shared_->allocator);
   shared_->tend_store_links = [this] { TendLinks(); };
   shared_->orphans.OnFirst([this] {
     const Status started = StartKeeper();
@@ -292,7 +281,7 @@ Task<void> OpenStore::TendLink(const ServerInfo& server) {
 }
 
 OpenStore::~OpenStore() {
-  observation_.End();  // while it can still be asked
+  if (observer_) observer_->Ended();  // while it can still be asked
   if (control_ == nullptr || shared_ == nullptr) return;
   if (upkeep_ != nullptr) upkeep_->Stop();
   finder_.Stop();

@@ -22,7 +22,7 @@
 #include "compute/store/keeping/server_finder.h"
 #include "compute/store/keeping/upkeep.h"
 #include "compute/store/walking/loss_repairer.h"
-#include "compute/store/walking/observation.h"
+#include "gossamer/observer.h"
 #include "gossamer/store.h"
 
 namespace gossamer {
@@ -76,16 +76,20 @@ class OpenStore final : public Store {
       const std::function<bool(const SweepProgress&)>& progress) override;
   // The same over the scheduler of a session that does nothing else meanwhile: a sweep replaces
   // queue pairs of its endpoint.
-  Task<Result<SweepReport>> SweepOver(Scheduler& scheduler);
+  Task<Result<SweepReport>> SweepOver(Scheduler& scheduler,
+                                      std::function<bool(const SweepProgress&)> progress = {});
   // Repairs likewise what was lost with the servers that `options` names.
   Task<Result<RepairReport>> RepairOver(Scheduler& scheduler, LossRepairer::Options options);
 
  private:
   OpenStore() = default;
-  // Connects, then tells `observation`. Returns `store` itself.
+  // Has `observer`, unless null, watch the store until it is closed. Call before anything is opened.
+  // Errors: those of StoreObserver::Begin.
+  Status BeginObservation(std::shared_ptr<StoreObserver> observer);
+  // Connects, then tells the observer. Returns `store` itself.
   static Result<std::unique_ptr<Store>> Finish(std::unique_ptr<OpenStore> store,
                                                const StoreRecord& record,
-                                               const TreeOptions& options, Observation observation);
+                                               const TreeOptions& options);
   // Opens port_.
   // Errors: Unsupported if this machine has no such fabric.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
@@ -130,10 +134,10 @@ class OpenStore final : public Store {
   // Errors: those of LearnServers; Contended if the record is lost again and again.
   Result<std::set<ServerId>> FindLostServers();
 
-  Observation observation_;
-  std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; destroyed last
-  std::shared_ptr<Bootstrap> bootstrap_;    // null in a local store
-  std::mutex learn_mutex_;                  // guards what LearnServer changes: record_, control_
+  std::shared_ptr<StoreObserver> observer_;  // may be null
+  std::unique_ptr<EmbeddedMemory> memory_;   // of a local store; destroyed last
+  std::shared_ptr<Bootstrap> bootstrap_;     // null in a local store
+  std::mutex learn_mutex_;                   // guards what LearnServer changes: record_, control_
   StoreRecord record_;
   // Unknown because unreachable; not tried again until `until`. Guarded by learn_mutex_.
   struct Unreachable {

@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 
 #include "common/fabric/scheduler.h"
 #include "common/task.h"
@@ -30,11 +29,6 @@ class EpochAcknowledger {
   void Learn(ServerId server, uint32_t present, uint32_t acknowledged);
   // The last epoch that may be acknowledged to the server.
   uint32_t AcknowledgedTo(ServerId server) const;
-  // As in RemoteAllocator: the caller has such queue pairs destroyed.
-  std::optional<uint64_t> UnknownReturn(ServerId server) const {
-    return store_.allocator.UnknownReturn(server);
-  }
-  void Destroyed(ServerId server, uint64_t carrier) { store_.allocator.Destroyed(server, carrier); }
   // Whether a round is under way, or is to be begun. Not for servers alone that are left out.
   bool is_busy() const;
   // Whether memory is being given back over the scheduler of Tend, which must go on until that has

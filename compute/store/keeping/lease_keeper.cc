@@ -149,31 +149,27 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
   Status renewed = Ok();
   // An epoch waits for what that queue pair has carried.
   std::optional<uint64_t> carrier;
-  if (epochs_ != nullptr) carrier = epochs_->UnknownReturn(server.id);
+  if (allocator_ != nullptr) carrier = allocator_->UnknownReturn(server.id);
   if (!kept.is_connected || carrier) {
     QueuePairRequest request;
     request.server = server.id;
     request.also_destroys = carrier.value_or(0);
     co_await scheduler.endpoint().Execute(request);
     kept.is_connected = request.status.has_value();
-    if (kept.is_connected && carrier) epochs_->Destroyed(server.id, *carrier);
+    if (kept.is_connected && carrier) allocator_->Destroyed(server.id, *carrier);
     kept.is_registered = false;
     renewed = std::move(request.status);
   }
-  if (!renewed) {
-    // No connection to renew over.
-  } else if (kept.is_registered) {
-    renewed = co_await RenewRegistered(scheduler, server, kept);
-  } else {
+  if (renewed && !kept.is_registered) {
     const Result<Registration> reply = co_await RegisterOver(scheduler.endpoint(), server.id);
     if (!reply) {
       renewed = reply.error();
-    } else {
-      if (on_registered_) on_registered_(server.id, reply.value());
-      // Only a renewal tells of epochs.
-      renewed = co_await RenewRegistered(scheduler, server, kept);
+    } else if (allocator_ != nullptr) {
+      allocator_->Registered(server.id, reply.value());
     }
   }
+  // Also after a registration: only a renewal tells of epochs.
+  if (renewed) renewed = co_await RenewRegistered(scheduler, server, kept);
   kept.is_asking = false;
   --asking_;
   kept.is_registered = renewed.has_value();
@@ -197,20 +193,22 @@ Task<Status> LeaseKeeper::RenewRegistered(Scheduler& scheduler, const ServerInfo
   for (bool has_more = true; has_more && !stopping_;) {
     control::RenewRequest request;
     if (epochs_ != nullptr) request.epoch = epochs_->AcknowledgedTo(server.id);
-    const Result<control::RenewReply> reply =
-        co_await CallControl<control::RenewReply>(scheduler.endpoint(), server.id, request);
-    if (!reply) co_return reply.error();
+    BOOST_OUTCOME_CO_TRY(
+        reply, co_await CallControl<control::RenewReply>(scheduler.endpoint(), server.id, request));
     if (epochs_ != nullptr) {
-      epochs_->Learn(server.id, reply.value().epoch, reply.value().acknowledged);
+      epochs_->Learn(server.id, reply.epoch, reply.acknowledged);
       co_await epochs_->GiveBackOverdue(scheduler, server.id);
     }
-    const bool is_short = kept.refusals && *kept.refusals != reply.value().refusals;
-    kept.refusals = reply.value().refusals;
-    if (is_short && on_shortage_) co_await on_shortage_(scheduler);
-    const uint16_t waiting = std::min(reply.value().waiting, control::RenewReply::kMaxRanges);
-    has_more = waiting == control::RenewReply::kMaxRanges && on_waiting_ != nullptr;
-    if (waiting != 0 && on_waiting_) {
-      const bool are_taken = co_await on_waiting_(scheduler, server.id, reply.value());
+    const bool is_short = kept.refusals && *kept.refusals != reply.refusals;
+    kept.refusals = reply.refusals;
+    if (is_short && allocator_ != nullptr) {
+      allocator_->GiveUpUnused();
+      co_await allocator_->GiveBackReturns(scheduler);
+    }
+    const uint16_t waiting = std::min(reply.waiting, control::RenewReply::kMaxRanges);
+    has_more = waiting == control::RenewReply::kMaxRanges && allocator_ != nullptr;
+    if (waiting != 0 && allocator_ != nullptr) {
+      const bool are_taken = co_await allocator_->GiveUp(scheduler, server.id, reply);
       has_more = has_more && are_taken;
     }
     if (has_more && waits_to_connect_) {

@@ -18,20 +18,18 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "common/fabric/compute_port.h"
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/allocation/remote_allocator.h"
 #include "compute/lock/orphaned_locks.h"
-#include "compute/session/registration.h"
 #include "compute/session/servers.h"
 #include "compute/store/keeping/epoch_acknowledger.h"
 
@@ -45,28 +43,15 @@ class LeaseKeeper {
   // its length.
   static constexpr uint32_t MaxConnectionMs(uint32_t lease_ms) { return lease_ms / 4; }
 
-  // Called after each registration, from the keeper's thread. Memory allocated under an earlier
-  // lease is abandoned, even if no session has noticed the new lease (rule U4).
-  using OnRegistered = std::function<void(ServerId, const Registration&)>;
-  // The server offers memory for this compute server to give it up, or says that it has refused
-  // others memory. OnWaiting returns whether the server has freed some, and is to be asked for
-  // more.
-  using OnWaiting =
-      std::function<Task<bool>(Scheduler&, ServerId, const control::RenewReply& offer)>;
-  using OnShortage = std::function<Task<void>(Scheduler&)>;
   static constexpr std::chrono::milliseconds kWithoutExpiry{1000};
 
-  // Also tends `orphans`, if not null: all sessions may be closed or not polled. And `epochs`, if
-  // not null.
-  explicit LeaseKeeper(const Servers& servers, OnRegistered on_registered = {},
-                       OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr,
-                       OnWaiting on_waiting = {}, OnShortage on_shortage = {})
-      : servers_(servers),
-        on_registered_(std::move(on_registered)),
-        orphans_(orphans),
-        epochs_(epochs),
-        on_waiting_(std::move(on_waiting)),
-        on_shortage_(std::move(on_shortage)) {}
+  // What is not null is tended along, as all sessions may be closed or not polled. `allocator` is
+  // told of each registration: memory allocated under an earlier lease is abandoned, even if no
+  // session has noticed the new lease (rule U4). It gives up memory that a server offers, or more
+  // once a server says that it has refused others memory.
+  explicit LeaseKeeper(const Servers& servers, RemoteAllocator* allocator = nullptr,
+                       OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr)
+      : servers_(servers), allocator_(allocator), orphans_(orphans), epochs_(epochs) {}
   ~LeaseKeeper() { Stop(); }
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -108,11 +93,9 @@ class LeaseKeeper {
   void Failed(const ServerInfo& server, Kept& kept, const Error& error);
 
   const Servers& servers_;
-  const OnRegistered on_registered_;
+  RemoteAllocator* const allocator_;
   OrphanedLocks* const orphans_;
   EpochAcknowledger* const epochs_;
-  const OnWaiting on_waiting_;
-  const OnShortage on_shortage_;
   std::unique_ptr<ComputePort> port_;  // the thread's
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;

@@ -34,17 +34,15 @@ Result<bool> IsNeeded(Scheduler& scheduler, const Servers& servers) {
 Result<SweepReport> OpenStore::Sweep(const std::function<bool(const SweepProgress&)>& progress) {
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   Scheduler scheduler(*endpoint);
-  Sweeper sweeper(
-      *shared_, scheduler, progress, [this] { keeper_->Hurry(); },
-      [this] { return LearnServers(); });
-  return scheduler.Run(sweeper.Run());
+  return scheduler.Run(SweepOver(scheduler, progress));
 }
 
-Task<Result<SweepReport>> OpenStore::SweepOver(Scheduler& scheduler) {
+Task<Result<SweepReport>> OpenStore::SweepOver(Scheduler& scheduler,
+                                               std::function<bool(const SweepProgress&)> progress) {
   Sweeper sweeper(
-      *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
-  Result<SweepReport> report = co_await sweeper.Run();
-  co_return report;
+      *shared_, scheduler, std::move(progress), [this] { keeper_->Hurry(); },
+      [this] { return LearnServers(); });
+  co_return co_await sweeper.Run();
 }
 
 Result<bool> OpenStore::NeedsSweep() {

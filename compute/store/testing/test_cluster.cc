@@ -105,9 +105,7 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
     shared_->allocator.Registered(member.server, registration);
   }
   settler_ = std::make_unique<FaultyEndpoint>(Need(port_->NewEndpoint()), settler_plan_);
-  shared_->orphans.SettleOver(*settler_, [this](ServerId server, const Registration& registration) {
-    shared_->allocator.Registered(server, registration);
-  });
+  shared_->orphans.SettleOver(*settler_, shared_->allocator);
 }
 
 TestClient::~TestClient() { shared_->orphans.Stop(); }
