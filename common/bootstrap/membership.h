@@ -137,7 +137,7 @@ struct FindOptions {
   std::chrono::milliseconds patience{0};
   // If set, every server is probed first, and the error of ServerUnreachable names one that is not
   // alive.
-  LivenessProbe probe;
+  LivenessProbe probe = {};
 };
 
 // Errors: NotFound (names the store, the bootstrap, and the command that starts a memory server);

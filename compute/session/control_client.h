@@ -69,4 +69,11 @@ Task<Result<std::vector<control::Extent>>> ListExtents(Ask ask) {
   }
 }
 
+// Those of `server`, asked over the endpoint.
+inline Task<Result<std::vector<control::Extent>>> ListExtents(Endpoint& endpoint, ServerId server) {
+  return ListExtents([&endpoint, server](const control::ListExtentsRequest& request) {
+    return CallControl<control::ListExtentsReply>(endpoint, server, request);
+  });
+}
+
 }  // namespace gossamer

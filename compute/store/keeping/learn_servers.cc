@@ -36,9 +36,7 @@ Status OpenStore::FindAndAdd(ServerId server) {
   const Error unknown = MakeError(Code::kNodeUnreachable,
                                   name + " is named by the tree, but not by the store's record");
   if (bootstrap_ == nullptr) return unknown;
-  FindOptions find;
-  find.store = record_.store;
-  const Result<StoreRecord> found = FindStore(*bootstrap_, find);
+  const Result<StoreRecord> found = FindStore(*bootstrap_, {.store = record_.store});
   // Not NotFound: for a key that would mean that it is absent, but here the record was lost.
   if (!found) return MakeError(Code::kNodeUnreachable, found.error().message);
   const StoreRecord& record = found.value();
@@ -63,9 +61,7 @@ Status OpenStore::FindAndAdd(ServerId server) {
 Result<std::chrono::milliseconds> OpenStore::LearnServers() {
   constexpr std::chrono::milliseconds kNone{0};
   if (bootstrap_ == nullptr) return kNone;  // all servers were made known when the store was opened
-  FindOptions find;
-  find.store = record_.store;
-  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
+  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, {.store = record_.store}));
   if (record.store_id == record_.store_id && record.restored == 0) {
     for (const MemberRecord& member : Members()) {
       if (record.Find(member.server) == nullptr) shared_->servers.NoteLeft(member.server);

@@ -25,7 +25,10 @@ TEST(UsedMemoryTest, RangesAreDisjoint) {
   EXPECT_TRUE(used.Add(kServer, 300, 10, kNodes));
   EXPECT_TRUE(used.Add(kServer, 310, 10, kNodes));
   EXPECT_FALSE(used.Add(kServer, 120, 10, kNodes)) << "within another piece";
-  EXPECT_EQ(used.RangesOf(kServer), (UsedMemory::Ranges{{100, 200}, {300, 320}}));
+  MemoryRanges expected(MemoryRange(100, 200));
+  expected.add({300, 320});
+  EXPECT_EQ(used.RangesOf(kServer), expected);
+  EXPECT_EQ(used.RangesOf(kServer).iterative_size(), 2U);
   EXPECT_TRUE(used.RangesOf(ServerId{0}).empty());
 }
 

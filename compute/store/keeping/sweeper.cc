@@ -19,39 +19,6 @@ constexpr std::chrono::seconds kLongestEpoch{60};
 constexpr std::chrono::milliseconds kAskInterval{10};
 constexpr int kMostSweeps = 8;
 
-// What of `pieces` is in none of the ranges.
-std::map<uint64_t, uint64_t> Without(const std::map<uint64_t, uint64_t>& pieces,
-                                     const UsedMemory::Ranges& used) {
-  std::map<uint64_t, uint64_t> rest;
-  for (const auto& [offset, bytes] : pieces) {
-    const uint64_t end = offset + bytes;
-    uint64_t next = offset;
-    auto range =
-        std::ranges::upper_bound(used, offset, {}, &UsedMemory::Ranges::value_type::second);
-    for (; range != used.end() && range->first < end; ++range) {
-      if (range->first > next) rest[next] = range->first - next;
-      next = range->second;
-    }
-    if (next < end) rest[next] = end - next;
-  }
-  return rest;
-}
-
-// What is in both.
-std::map<uint64_t, uint64_t> Common(const std::map<uint64_t, uint64_t>& a,
-                                    const std::map<uint64_t, uint64_t>& b) {
-  std::map<uint64_t, uint64_t> common;
-  auto x = a.begin();
-  auto y = b.begin();
-  while (x != a.end() && y != b.end()) {
-    const uint64_t first = std::max(x->first, y->first);
-    const uint64_t end = std::min(x->first + x->second, y->first + y->second);
-    if (first < end) common[first] = end - first;
-    ++(x->first + x->second < y->first + y->second ? x : y);
-  }
-  return common;
-}
-
 }  // namespace
 
 Task<Result<SweepReport>> Sweeper::Run() {
@@ -110,10 +77,9 @@ Task<Result<bool>> Sweeper::TrySweep() {
 // A record that was lost and put back may lack servers for a while.
 Task<Status> Sweeper::LearnServers() {
   for (int again = kMostSweeps; again > 0; --again) {
-    const Result<std::chrono::milliseconds> wait = learn_servers_();
-    if (!wait) co_return wait.error();
-    if (wait.value() == std::chrono::milliseconds(0)) co_return Ok();
-    co_await scheduler_.SleepFor(wait.value());
+    BOOST_OUTCOME_CO_TRY(wait, learn_servers_());
+    if (wait == std::chrono::milliseconds(0)) co_return Ok();
+    co_await scheduler_.SleepFor(wait);
   }
   co_return MakeError(
       Code::kContended,
@@ -165,35 +131,25 @@ Task<Result<Sweeper::Orphans>> Sweeper::List(ServerId server) {
   Orphans orphans;
   for (const control::Extent& extent : listed.value()) {
     if (extent.is_orphaned == 0) continue;
-    Pieces& pieces =
-        orphans[{{static_cast<ComputeId>(extent.owner), extent.incarnation}, extent.client_uuid}];
-    const auto last = pieces.empty() ? pieces.end() : std::prev(pieces.end());
-    if (last != pieces.end() && last->first + last->second == extent.offset) {
-      last->second += extent.bytes;
-    } else {
-      pieces[extent.offset] = extent.bytes;
-    }
+    const Owner owner{{static_cast<ComputeId>(extent.owner), extent.incarnation},
+                      extent.client_uuid};
+    orphans[owner].add({extent.offset, extent.offset + extent.bytes});
   }
   co_return orphans;
 }
 
 Task<Status> Sweeper::Find() {
   for (const ServerInfo* server : servers_) {
-    const Result<control::SweepReply> need =
-        co_await Ask<control::SweepReply>(server->id, control::SweepRequest{});
-    if (!need) co_return need.error();
-    ended_[server->id] = need.value().ended;
-    Result<Orphans> orphans = co_await List(server->id);
-    if (!orphans) co_return orphans.error();
-    for (auto& [owner, pieces] : orphans.value()) {
-      const Result<bool> is_gone = co_await IsGone(server->id, owner);
-      if (!is_gone) co_return is_gone.error();
-      if (is_gone.value()) {
+    BOOST_OUTCOME_CO_TRY(need,
+                         co_await Ask<control::SweepReply>(server->id, control::SweepRequest{}));
+    ended_[server->id] = need.ended;
+    BOOST_OUTCOME_CO_TRY(orphans, co_await List(server->id));
+    for (auto& [owner, pieces] : orphans) {
+      BOOST_OUTCOME_CO_TRY(is_gone, co_await IsGone(server->id, owner));
+      if (is_gone) {
         orphans_[server->id][owner] = std::move(pieces);
       } else {
-        for (const auto& [offset, bytes] : pieces) {
-          report_.servers[ToInteger(server->id)].left_bytes += bytes;
-        }
+        report_.servers[ToInteger(server->id)].left_bytes += pieces.size();
       }
     }
   }
@@ -205,10 +161,8 @@ Task<Result<bool>> Sweeper::IsGone(ServerId home, const Owner& owner) {
   control::ClientQueryRequest request;
   request.client_uuid = owner.client_uuid;
   for (const ServerInfo* server : servers_) {
-    const Result<control::ClientQueryReply> reply =
-        co_await Ask<control::ClientQueryReply>(server->id, request);
-    if (!reply) co_return reply.error();
-    if (reply.value().in_force == 0) continue;
+    BOOST_OUTCOME_CO_TRY(reply, co_await Ask<control::ClientQueryReply>(server->id, request));
+    if (reply.in_force == 0) continue;
     // Under its new lease it uses no memory of the old one.
     if (server->id == home) co_return true;
     is_elsewhere = true;
@@ -221,10 +175,8 @@ Task<Status> Sweeper::AwaitEpoch() {
   for (const ServerInfo* server : servers_) {
     control::EpochRequest request;
     request.start = 1;
-    const Result<control::EpochReply> reply =
-        co_await Ask<control::EpochReply>(server->id, request);
-    if (!reply) co_return reply.error();
-    epochs[server->id] = reply.value().epoch;
+    BOOST_OUTCOME_CO_TRY(reply, co_await Ask<control::EpochReply>(server->id, request));
+    epochs[server->id] = reply.epoch;
   }
   on_epoch_();
   for (const auto& [server, epoch] : epochs) {
@@ -236,11 +188,9 @@ Task<Status> Sweeper::AwaitEpoch() {
 Task<Status> Sweeper::AwaitEpochOf(ServerId server, uint32_t epoch) {
   const Scheduler::Clock::time_point until = scheduler_.Now() + kLongestEpoch;
   for (;;) {
-    const Result<control::EpochReply> reply =
-        co_await Ask<control::EpochReply>(server, control::EpochRequest{});
-    if (!reply) co_return reply.error();
-    if (reply.value().acknowledged >= epoch) co_return Ok();
-    std::string last = Describe(reply.value().last);
+    BOOST_OUTCOME_CO_TRY(reply, co_await Ask<control::EpochReply>(server, control::EpochRequest{}));
+    if (reply.acknowledged >= epoch) co_return Ok();
+    std::string last = Describe(reply.last);
     if (scheduler_.Now() >= until) {
       co_return MakeError(
           Code::kContended,
@@ -257,43 +207,42 @@ Task<Status> Sweeper::AwaitEpochOf(ServerId server, uint32_t epoch) {
 Task<Status> Sweeper::GiveBack() {
   for (const auto& [server, known] : orphans_) {
     // Another sweep may have given some of it back since.
-    Result<Orphans> present = co_await List(server);
-    if (!present) co_return present.error();
-    const UsedMemory::Ranges used = marks_.RangesOf(server);
+    BOOST_OUTCOME_CO_TRY(present, co_await List(server));
+    const MemoryRanges used = marks_.RangesOf(server);
     for (const auto& [owner, pieces] : known) {
-      const Pieces lost = Without(Common(pieces, present.value()[owner]), used);
+      MemoryRanges lost = pieces & present[owner];
+      for (const MemoryRange& piece : MemoryRanges(lost)) {
+        for (auto [range, end] = used.equal_range(piece); range != end; ++range) lost -= *range;
+      }
       BOOST_OUTCOME_CO_TRYV(co_await GiveBack(server, owner, lost));
     }
   }
   co_return Ok();
 }
 
-Task<Status> Sweeper::GiveBack(ServerId server, const Owner& owner, const Pieces& pieces) {
+Task<Status> Sweeper::GiveBack(ServerId server, const Owner& owner, const MemoryRanges& pieces) {
   control::RegisterRequest registration;
   registration.process = OwnProcessName();
-  const Result<control::RegisterReply> registered =
-      co_await Ask<control::RegisterReply>(server, registration);
-  if (!registered) co_return registered.error();
+  BOOST_OUTCOME_CO_TRY(registered, co_await Ask<control::RegisterReply>(server, registration));
   for (auto piece = pieces.begin(); piece != pieces.end();) {
     control::ReleaseRequest request;
-    request.compute_id = registered.value().compute_id;
-    request.incarnation = registered.value().incarnation;
+    request.compute_id = registered.compute_id;
+    request.incarnation = registered.incarnation;
     std::array<uint64_t, control::ReleaseRequest::kMaxRanges> sizes{};
     for (; piece != pieces.end() && request.count < control::ReleaseRequest::kMaxRanges; ++piece) {
-      sizes[request.count] = piece->second;
-      request.ranges[request.count++] = {piece->first,
-                                         piece->second,
-                                         0,
-                                         control::Past::kOrphaned,
-                                         static_cast<uint16_t>(owner.lease.compute),
-                                         owner.lease.incarnation};
+      sizes[request.count] = piece->upper() - piece->lower();
+      request.ranges[request.count] = {piece->lower(),
+                                       sizes[request.count],
+                                       0,
+                                       control::Past::kOrphaned,
+                                       static_cast<uint16_t>(owner.lease.compute),
+                                       owner.lease.incarnation};
+      ++request.count;
     }
-    const Result<control::ReleaseReply> reply =
-        co_await Ask<control::ReleaseReply>(server, request);
-    if (!reply) co_return reply.error();
+    BOOST_OUTCOME_CO_TRY(reply, co_await Ask<control::ReleaseReply>(server, request));
     // Another sweeper may have been first.
     for (uint32_t i = 0; i < request.count; ++i) {
-      if ((reply.value().refused >> i & 1) == 0) {
+      if ((reply.refused >> i & 1) == 0) {
         report_.servers[ToInteger(server)].swept_bytes += sizes[i];
       }
     }

@@ -58,8 +58,6 @@ class Sweeper {
   Task<Status> PassEpoch();
 
  private:
-  // Memory, by offset: bytes.
-  using Pieces = std::map<uint64_t, uint64_t>;
   // Of one server, by owner.
   struct Owner {
     Lease lease;
@@ -70,7 +68,7 @@ class Sweeper {
     }
     friend bool operator==(const Owner&, const Owner&) = default;
   };
-  using Orphans = std::map<Owner, Pieces>;
+  using Orphans = std::map<Owner, MemoryRanges>;
 
   // All steps. Returns false, with nothing given back, if a server has joined meanwhile, or has
   // ended this process's lease.
@@ -95,7 +93,7 @@ class Sweeper {
   Task<Status> AwaitEpoch();
   Task<Status> AwaitEpochOf(ServerId server, uint32_t epoch);
   Task<Status> GiveBack();
-  Task<Status> GiveBack(ServerId server, const Owner& owner, const Pieces& pieces);
+  Task<Status> GiveBack(ServerId server, const Owner& owner, const MemoryRanges& pieces);
   // Tells the memory servers that this sweep has seen to what was left behind when it began. One
   // that does not learn of it has the next sweep look again.
   Task<void> TellDone();

@@ -1,6 +1,5 @@
 #include "compute/store/keeping/used_memory.h"
 
-#include <algorithm>
 #include <iterator>
 
 namespace gossamer {
@@ -23,28 +22,22 @@ const UsedMemory::Pieces& UsedMemory::of(ServerId server) const {
   return found == pieces_.end() ? nothing : found->second;
 }
 
-UsedMemory::Ranges UsedMemory::RangesOf(ServerId server) const {
-  Ranges ranges;
+MemoryRanges UsedMemory::RangesOf(ServerId server) const {
+  MemoryRanges ranges;
   for (const auto& [offset, piece] : of(server)) {
-    const uint64_t end = offset + piece.bytes;
-    if (!ranges.empty() && offset <= ranges.back().second) {
-      ranges.back().second = std::max(ranges.back().second, end);
-    } else {
-      ranges.emplace_back(offset, end);
-    }
+    ranges.add(ranges.end(), MemoryRange(offset, offset + piece.bytes));
   }
   return ranges;
 }
 
 void UsedMemory::Count(ServerId server, std::span<const control::Extent> extents,
                        MemoryUse& use) const {
-  const Ranges ranges = RangesOf(server);
+  const MemoryRanges ranges = RangesOf(server);
   for (const control::Extent& extent : extents) {
-    const uint64_t end = extent.offset + extent.bytes;
+    const MemoryRange whole(extent.offset, extent.offset + extent.bytes);
     uint64_t live = 0;
-    auto range = std::ranges::upper_bound(ranges, extent.offset, {}, &Ranges::value_type::second);
-    for (; range != ranges.end() && range->first < end; ++range) {
-      live += std::min(range->second, end) - std::max(range->first, extent.offset);
+    for (auto [range, end] = ranges.equal_range(whole); range != end; ++range) {
+      live += boost::icl::length(*range & whole);
     }
     use.live_bytes += live;
     uint64_t& unused = extent.is_waiting != 0    ? use.waiting_bytes

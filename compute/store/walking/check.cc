@@ -74,6 +74,20 @@ void TreeChecker::Match(const std::vector<Downlink>& expected, size_t& next, Rem
   }
 }
 
+void TreeChecker::MoveOn(const HighFence& high, RemotePtr sibling, RemotePtr& pointer, Key& low) {
+  std::string_view problem;
+  if (high.infinite != sibling.is_null()) {
+    problem = high.infinite ? "an infinite high fence with a sibling"
+                            : "a finite high fence without a sibling";
+  } else if (!sibling.is_null() && high.key.view() <= low.view()) {
+    // A chain that does not go right has no end.
+    problem = "a high fence that is not above the low fence";
+  }
+  if (!problem.empty()) Problem(pointer, std::string(problem));
+  low = high.key;
+  pointer = problem.empty() ? sibling : RemotePtr();
+}
+
 Task<Status> TreeChecker::WalkInternal(uint32_t level, const std::vector<Downlink>& expected,
                                        std::vector<Downlink>& downlinks) {
   RemotePtr pointer = expected.front().pointer;
@@ -114,18 +128,7 @@ Task<Status> TreeChecker::WalkInternal(uint32_t level, const std::vector<Downlin
       }
       downlinks.push_back({node.children[i].separator, node.children[i].pointer});
     }
-    if (node.high.infinite != node.sibling.is_null()) {
-      Problem(pointer, node.high.infinite ? "an infinite high fence with a sibling"
-                                          : "a finite high fence without a sibling");
-      break;
-    }
-    // A chain that does not go right has no end.
-    if (!node.sibling.is_null() && node.high.key.view() <= low.view()) {
-      Problem(pointer, "a high fence that is not above the low fence");
-      break;
-    }
-    low = node.high.key;
-    pointer = node.sibling;
+    MoveOn(node.high, node.sibling, pointer, low);
   }
   if (next != expected.size()) {
     Problem(expected[next].pointer,
@@ -155,21 +158,8 @@ Task<Status> TreeChecker::WalkLeaves(const std::vector<Downlink>& expected) {
     if (leaf->frozen() && next != 0 && expected[next - 1].pointer == pointer) {
       Problem(pointer, "frozen, though a parent leads to it");
     }
-    const Status checked = co_await CheckLeaf(pointer, *leaf, low);
-    if (!checked) co_return checked;
-    const HighFence high = leaf->high();
-    const RemotePtr sibling = leaf->trailer().sibling();
-    if (high.infinite != sibling.is_null()) {
-      Problem(pointer, high.infinite ? "an infinite high fence with a sibling"
-                                     : "a finite high fence without a sibling");
-      break;
-    }
-    if (!sibling.is_null() && high.key.view() <= low.view()) {
-      Problem(pointer, "a high fence that is not above the low fence");
-      break;
-    }
-    low = high.key;
-    pointer = sibling;
+    BOOST_OUTCOME_CO_TRYV(co_await CheckLeaf(pointer, *leaf, low));
+    MoveOn(leaf->high(), leaf->trailer().sibling(), pointer, low);
   }
   if (next != expected.size()) {
     Problem(expected[next].pointer, "a downlink at level 1 that the chain of leaves misses");
@@ -275,26 +265,24 @@ void TreeChecker::Use(ServerId server, uint64_t offset, uint64_t bytes, control:
 
 Task<Status> TreeChecker::CheckLocks() {
   Endpoint& endpoint = scheduler_.endpoint();
-  Result<BufferLease> buffer = endpoint.buffers().Allocate(kLockBytesPerRead);
-  if (!buffer) co_return buffer.error();
+  BOOST_OUTCOME_CO_TRY(buffer, endpoint.buffers().Allocate(kLockBytesPerRead));
   for (const ServerInfo* server : servers_) {
     for (uint64_t at = 0; at < server->lock_table_bytes; at += kLockBytesPerRead) {
       const auto bytes =
           static_cast<uint32_t>(std::min(kLockBytesPerRead, server->lock_table_bytes - at));
       InlineBatch<1> batch(server->id);
-      batch.Add(Verb::Read(at, bytes, buffer.value().address(), Space::kLockTable));
+      batch.Add(Verb::Read(at, bytes, buffer.address(), Space::kLockTable));
       co_await endpoint.Execute(batch);
       if (batch.status() != VerbStatus::kSuccess) {
         co_return MakeError(Code::kNodeUnreachable, "the lock table cannot be read");
       }
       for (uint32_t word = 0; word < bytes; word += sizeof(uint64_t)) {
         uint64_t value;
-        std::memcpy(&value, buffer.value().data() + word, sizeof value);
+        std::memcpy(&value, buffer.data() + word, sizeof value);
         if (value == 0) continue;
         const LockWord lock = LockWord::FromWord(value);
-        const Result<LeaseState> state = co_await StateOf(server->id, lock.lease());
-        if (!state) co_return state.error();
-        if (state.value() == LeaseState::kEnded) {
+        BOOST_OUTCOME_CO_TRY(state, co_await StateOf(server->id, lock.lease()));
+        if (state == LeaseState::kEnded) {
           BOOST_OUTCOME_CO_TRYV(co_await ReleaseForTheDead(server->id, at + word, lock));
           continue;
         }
@@ -321,10 +309,9 @@ Task<Result<LeaseState>> TreeChecker::StateOf(ServerId server, Lease lease) {
 }
 
 Task<Status> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word) {
-  Result<BufferLease> old_word = scheduler_.endpoint().buffers().Allocate(sizeof(uint64_t));
-  if (!old_word) co_return old_word.error();
+  BOOST_OUTCOME_CO_TRY(old_word, scheduler_.endpoint().buffers().Allocate(sizeof(uint64_t)));
   InlineBatch<1> batch(server);
-  batch.Add(Verb::CompareSwap(Space::kLockTable, slot, word.word(), 0, old_word.value().address()));
+  batch.Add(Verb::CompareSwap(Space::kLockTable, slot, word.word(), 0, old_word.address()));
   co_await scheduler_.endpoint().Execute(batch);
   if (batch.status() != VerbStatus::kSuccess) {
     co_return MakeError(Code::kNodeUnreachable, "a lock of the dead cannot be released");
@@ -336,46 +323,33 @@ Task<Status> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot, Lock
 // All memory in use must lie in extents that were granted for its kind.
 Task<Status> TreeChecker::CheckExtents() {
   for (const ServerInfo* server : servers_) {
-    const Result<control::StatReply> stat = co_await CallControl<control::StatReply>(
-        scheduler_.endpoint(), server->id, control::StatRequest{});
-    if (!stat) co_return stat.error();
+    BOOST_OUTCOME_CO_TRY(stat, co_await CallControl<control::StatReply>(
+                                   scheduler_.endpoint(), server->id, control::StatRequest{}));
     MemoryUse& memory = report_.memory[ToInteger(server->id)];
-    memory.heap_bytes = stat.value().usage.heap_bytes;
-    memory.free_bytes = stat.value().usage.free_bytes;
+    memory.heap_bytes = stat.usage.heap_bytes;
+    memory.free_bytes = stat.usage.free_bytes;
     BOOST_OUTCOME_CO_TRYV(co_await CheckExtents(server->id));
   }
   co_return Ok();
 }
 
 Task<Status> TreeChecker::CheckExtents(ServerId server) {
-  const auto listed =
-      co_await ListExtents([this, server](const control::ListExtentsRequest& request) {
-        return CallControl<control::ListExtentsReply>(scheduler_.endpoint(), server, request);
-      });
-  if (!listed) co_return listed.error();
-  used_.Count(server, listed.value(), report_.memory[ToInteger(server)]);
-  std::vector<control::Extent> extents;
-  for (const control::Extent& extent : listed.value()) {
-    // Merge adjacent extents of one kind: a client may cut across their border.
-    if (!extents.empty() && extents.back().kind == extent.kind &&
-        extents.back().offset + extents.back().bytes == extent.offset) {
-      extents.back().bytes += extent.bytes;
-    } else {
-      extents.push_back(extent);
-    }
+  BOOST_OUTCOME_CO_TRY(listed, co_await ListExtents(scheduler_.endpoint(), server));
+  used_.Count(server, listed, report_.memory[ToInteger(server)]);
+  // Adjacent extents of one kind are one range: a client may cut across their border.
+  std::map<control::ExtentKind, MemoryRanges> granted;
+  for (const control::Extent& extent : listed) {
+    granted[extent.kind].add({extent.offset, extent.offset + extent.bytes});
   }
   for (const auto& [offset, used] : used_.of(server)) {
     const RemotePtr pointer(server, offset & ~(kNodeAlignment - 1), 0);
     if (offset == kFirstLeafOffset) continue;  // the first root leaf, made with the store
-    const auto behind = std::upper_bound(
-        extents.begin(), extents.end(), offset,
-        [](uint64_t at, const control::Extent& extent) { return at < extent.offset; });
-    if (behind == extents.begin() ||
-        offset + used.bytes > std::prev(behind)->offset + std::prev(behind)->bytes) {
-      Problem(pointer, "in use, but never handed out");
-    } else if (std::prev(behind)->kind != used.kind) {
-      Problem(pointer, "in an extent of the other kind");
-    }
+    const MemoryRange piece(offset, offset + used.bytes);
+    if (boost::icl::contains(granted[used.kind], piece)) continue;
+    const bool is_granted = std::ranges::any_of(
+        granted, [&](const auto& kind) { return boost::icl::contains(kind.second, piece); });
+    Problem(pointer,
+            is_granted ? "in an extent of the other kind" : "in use, but never handed out");
   }
   co_return Ok();
 }

@@ -57,6 +57,8 @@ class TreeChecker {
                   KeyView key);
   // Advances `next` past the node in `expected`. Counts a missing downlink if it is not there.
   void Match(const std::vector<Downlink>& expected, size_t& next, RemotePtr pointer, KeyView low);
+  // Checks how the node at `pointer` ends, and moves on to its sibling; to none after a problem.
+  void MoveOn(const HighFence& high, RemotePtr sibling, RemotePtr& pointer, Key& low);
   // Sets `servers_`, and attaches the endpoint to each of them. Blocks like Endpoint::Attach.
   Status AttachAll();
   Task<Status> CheckLocks();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compute/session/control_client.h"
+#include "compute/store/keeping/used_memory.h"
 
 namespace gossamer {
 namespace {
@@ -33,26 +34,18 @@ Result<std::vector<std::byte>> LeafFinder::Read(ServerId server, uint64_t offset
 }
 
 Status LeafFinder::Look(ServerId server) {
-  BOOST_OUTCOME_TRY(
-      extents, scheduler_.Run(ListExtents([&](const control::ListExtentsRequest& request) {
-        return CallControl<control::ListExtentsReply>(scheduler_.endpoint(), server, request);
-      })));
-  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // offset, bytes
-  if (server == ServerId{0}) ranges.emplace_back(kFirstLeafOffset, node_bytes_);
+  BOOST_OUTCOME_TRY(extents, scheduler_.Run(ListExtents(scheduler_.endpoint(), server)));
+  MemoryRanges ranges;
+  if (server == ServerId{0}) ranges.add({kFirstLeafOffset, kFirstLeafOffset + node_bytes_});
   for (const control::Extent& extent : extents) {
     if (extent.kind != control::ExtentKind::kNodes) continue;
-    const bool continues =
-        !ranges.empty() && ranges.back().first + ranges.back().second == extent.offset;
-    if (continues) {
-      ranges.back().second += extent.bytes;
-    } else {
-      ranges.emplace_back(extent.offset, extent.bytes);
-    }
+    ranges.add({extent.offset, extent.offset + extent.bytes});
   }
-  for (const auto& [offset, bytes] : ranges) {
+  for (const MemoryRange& range : ranges) {
+    const uint64_t end = range.upper();
     // The last node of one READ may end in the next one.
-    for (uint64_t at = offset; at + node_bytes_ <= offset + bytes; at += kReadBytes - node_bytes_) {
-      const uint64_t some = std::min<uint64_t>(kReadBytes, offset + bytes - at);
+    for (uint64_t at = range.lower(); at + node_bytes_ <= end; at += kReadBytes - node_bytes_) {
+      const uint64_t some = std::min<uint64_t>(kReadBytes, end - at);
       BOOST_OUTCOME_TRY(read, Read(server, at, static_cast<uint32_t>(some)));
       for (uint64_t node = 0; node + node_bytes_ <= some; node += kNodeAlignment) {
         // The next READ begins with it.

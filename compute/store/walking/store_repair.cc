@@ -27,9 +27,7 @@ Result<std::set<ServerId>> OpenStore::FindLostServers() {
       std::this_thread::sleep_for(wait);
       continue;
     }
-    FindOptions find;
-    find.store = record_.store;
-    BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
+    BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, {.store = record_.store}));
     if (record.store_id != record_.store_id) {
       return MakeError(Code::kNodeUnreachable, "another store has the name '" + record_.store +
                                                    "' now: open the store again");

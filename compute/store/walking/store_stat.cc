@@ -45,10 +45,7 @@ Status CountUses(Scheduler& scheduler, const UsedMemory& used,
                  std::map<uint32_t, MemoryUse>& uses) {
   for (auto& [number, use] : uses) {
     const ServerId server{static_cast<uint16_t>(number)};
-    BOOST_OUTCOME_TRY(
-        extents, scheduler.Run(ListExtents([&](const control::ListExtentsRequest& request) {
-          return CallControl<control::ListExtentsReply>(scheduler.endpoint(), server, request);
-        })));
+    BOOST_OUTCOME_TRY(extents, scheduler.Run(ListExtents(scheduler.endpoint(), server)));
     used.Count(server, extents, use);
     // The list comes in pieces: what others get and give back meanwhile may be in it twice.
     const uint64_t granted = use.live_bytes + use.kept_bytes + use.waiting_bytes + use.lost_bytes;
@@ -79,9 +76,7 @@ std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
 
 Error OpenStore::WhyNoRoot(const Error& error) {
   if (error.code != Code::kNodeUnreachable || bootstrap_ == nullptr) return error;
-  FindOptions find;
-  find.store = record_.store;
-  const Result<StoreRecord> found = FindStore(*bootstrap_, find);
+  const Result<StoreRecord> found = FindStore(*bootstrap_, {.store = record_.store});
   if (!found || found.value().store_id == record_.store_id) return error;
   return MakeError(Code::kNotFound,
                    "the store is gone with its memory server 0, and another one has the name '" +

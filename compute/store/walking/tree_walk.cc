@@ -19,10 +19,9 @@ constexpr std::chrono::microseconds kBeforeAttempt{200};
 }  // namespace
 
 Task<Status> TreeWalk::Run(Leaves leaves) {
-  const Result<RootWord> root = co_await tree_.ReadRoot();
-  if (!root) co_return root.error();
-  const uint32_t last = leaves == Leaves::kOnlyMet ? std::min(root.value().level(), 1u) : 0;
-  for (uint32_t level = root.value().level() + 1; level-- > last;) {
+  BOOST_OUTCOME_CO_TRY(root, co_await tree_.ReadRoot());
+  const uint32_t last = leaves == Leaves::kOnlyMet ? std::min(root.level(), 1u) : 0;
+  for (uint32_t level = root.level() + 1; level-- > last;) {
     BOOST_OUTCOME_CO_TRYV(co_await WalkLevel(level, leaves));
   }
   co_return co_await ReadSample();
@@ -89,11 +88,10 @@ Task<Status> TreeWalk::WalkLevel(uint32_t level, Leaves leaves) {
 
 Task<Result<bool>> TreeWalk::MeetNode(uint32_t level, Leaves leaves, Place& place) {
   if (place.node.is_null()) {
-    const Result<NodeCache::Step> step = co_await tree_.FindNode(place.from, level);
-    if (!step) co_return step.error();
-    if (step.value().level < level) co_return true;  // the tree has become lower
-    place.node = step.value().node;
-    place.low = step.value().low;
+    BOOST_OUTCOME_CO_TRY(step, co_await tree_.FindNode(place.from, level));
+    if (step.level < level) co_return true;  // the tree has become lower
+    place.node = step.node;
+    place.low = step.low;
     place.came_over_left = false;
   }
   MeetAt(place.node);
@@ -102,9 +100,7 @@ Task<Result<bool>> TreeWalk::MeetNode(uint32_t level, Leaves leaves, Place& plac
 }
 
 Task<Result<bool>> TreeWalk::MeetInternal(uint32_t level, Leaves leaves, Place& place) {
-  const Result<InternalNode> read = co_await tree_.ReadInternal(place.node);
-  if (!read) co_return read.error();
-  const InternalNode& node = read.value();
+  BOOST_OUTCOME_CO_TRY(node, co_await tree_.ReadInternal(place.node));
   const bool is_it = node.level == level && node.low() == place.low.view() &&
                      (!node.frozen || place.came_over_left || node.was_root());
   if (is_it && level == 1 && leaves == Leaves::kOnlyMet) {
@@ -117,10 +113,9 @@ Task<Result<bool>> TreeWalk::MeetInternal(uint32_t level, Leaves leaves, Place& 
 }
 
 Task<Result<bool>> TreeWalk::MeetLeaf(Place& place) {
-  const Result<std::vector<std::byte>> image = co_await tree_.ReadLeaf(place.node, place.low);
-  if (!image) co_return image.error();
+  BOOST_OUTCOME_CO_TRY(image, co_await tree_.ReadLeaf(place.node, place.low));
   const std::optional<LeafView> leaf =
-      LeafView::Parse(image.value(), place.node, shared_.geometry, place.low);
+      LeafView::Parse(image, place.node, shared_.geometry, place.low);
   const bool is_it =
       leaf && leaf->trailer().low().Matches(place.low) && (!leaf->frozen() || place.came_over_left);
   if (!is_it) co_return PassNode(place, false, {}, {});
