@@ -153,12 +153,11 @@ std::vector<ClientInForce> ControlService::Clients() const {
 
 Result<control::RegisterReply> ControlService::Register(const Sender& sender,
                                                         const control::RegisterRequest& request) {
-  const Result<Lease> lease = leases_.Register(sender.client_uuid, time_, request.process);
-  if (!lease) return lease.error();
+  BOOST_OUTCOME_TRY(lease, leases_.Register(sender.client_uuid, time_, request.process));
   sweeps_.Registered(sender.client_uuid);
   control::RegisterReply message;
-  message.compute_id = static_cast<uint16_t>(lease.value().compute);
-  message.incarnation = lease.value().incarnation;
+  message.compute_id = static_cast<uint16_t>(lease.compute);
+  message.incarnation = lease.incarnation;
   message.lease_ms = static_cast<uint32_t>(lease_.count());
   message.usage = allocator_.usage();
   return message;

@@ -70,7 +70,6 @@ class GrainSet {
       number /= 64;
     }
   }
-  bool Contains(uint64_t number) const { return (levels_[0].bits[number / 64] & Bit(number)) != 0; }
   // The least number from `from` on; kNone if there is none.
   uint64_t Next(uint64_t from) const {
     for (size_t level = 0; level < levels_.size() && from / 64 < levels_[level].words;

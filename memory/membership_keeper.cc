@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 namespace gossamer {
@@ -19,31 +21,23 @@ bool LookReport::IsWorthALine(const Look& look) {
 }
 
 MembershipKeeper::MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe)
-    : member_(bootstrap, joined, std::move(probe)), thread_([this] { Run(); }) {}
+    : member_(bootstrap, joined, std::move(probe)),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
-void MembershipKeeper::Run() {
+void MembershipKeeper::Run(const std::stop_token& stop) {
   LookReport report;
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    lock.unlock();
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  while (!stop.stop_requested()) {
     const Look look = member_.LookAfterRecord();
     if (report.IsWorthALine(look)) LOG(WARNING) << look.sentence;
-    lock.lock();
-    stopped_.wait_for(lock, Bootstrap::kLookInterval, [this] { return stopping_; });
+    stopped.wait_for(lock, stop, Bootstrap::kLookInterval, [] { return false; });
   }
-}
-
-void MembershipKeeper::Stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  stopped_.notify_all();
-  if (thread_.joinable()) thread_.join();
 }
 
 Status MembershipKeeper::Leave() {
-  Stop();
+  thread_ = {};  // stops it, and waits for it
   return member_.Leave();
 }
 

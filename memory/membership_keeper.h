@@ -6,9 +6,8 @@
 // Otherwise its kind is logged at most once in kLooksPerReport looks (a minute).
 #pragma once
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -40,20 +39,15 @@ class MembershipKeeper {
   MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe);
   MembershipKeeper(const MembershipKeeper&) = delete;
   MembershipKeeper& operator=(const MembershipKeeper&) = delete;
-  ~MembershipKeeper() { Stop(); }
 
   // Stops looking, after the look under way, and takes the server out of the record. Call once.
   Status Leave();
 
  private:
-  void Run();
-  void Stop();
+  void Run(const std::stop_token& stop);
 
   Member member_;
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stopping_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace gossamer

@@ -10,7 +10,6 @@
 
 #include "common/bootstrap/server_probe.h"
 #include "common/fabric/open/open_port.h"
-#include "common/process.h"
 #include "common/random_id.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
@@ -131,15 +130,7 @@ Status MemoryServer::Join() {
     joined_.identity = {given.store_id != 0 ? given.store_id : RandomId(),
                         given.incarnation != 0 ? given.incarnation : RandomId(), given.id,
                         given.id == ServerId{0}};
-    BOOST_OUTCOME_TRY(address, BringUp(joined_.identity));
-    joined_.record = {options_.store,
-                      joined_.identity.store_id,
-                      fabric,
-                      options_.parameters,
-                      static_cast<uint16_t>(ToInteger(given.id) + 1),
-                      {}};
-    joined_.record.servers.push_back(
-        {given.id, joined_.identity.incarnation, HostName(), OwnProcessIdentity(), address});
+    BOOST_OUTCOME_TRYV(BringUp(joined_.identity));
     return Ok();
   }
   JoinOptions options;

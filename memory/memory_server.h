@@ -55,7 +55,7 @@ class MemoryServer final : public EmbeddedMemory {
   Status Stop();
 
   const MemberIdentity& identity() const { return joined_.identity; }
-  // The store when this server joined it. Clients in this process use it instead of a bootstrap.
+  // The store when this server joined it, by a bootstrap.
   const StoreRecord& record() const { return joined_.record; }
   std::string address() const override { return port_->address(); }
   std::string memory_description() const override { return port_->memory_description(); }

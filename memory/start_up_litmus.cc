@@ -13,23 +13,21 @@ constexpr LitmusOptions kBounds{.rounds = 1000, .time_limit = std::chrono::secon
 static_assert(kLitmusOffset + kLitmusBytes <= kFirstLeafOffset);
 static_assert(kLitmusOffset >= kRootWordOffset + sizeof(uint64_t));
 
-Result<LitmusReport> Run(FabricKind fabric, const std::string& device, const std::string& address) {
-  ComputePortOptions options;
-  options.device = device;
-  options.client_uuid = RandomId();
-  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
-  BOOST_OUTCOME_TRYV(port->Connect(kSelf, address));
-  BOOST_OUTCOME_TRY(writer, port->NewEndpoint());
-  BOOST_OUTCOME_TRY(reader, port->NewEndpoint());
-  const LitmusScratch scratch{
-      .data_offset = kLitmusOffset, .word_offset = 0, .word_space = Space::kLockTable};
-  return RunLitmus(*writer, *reader, kSelf, scratch, kBounds);
-}
-
 }  // namespace
 
 LitmusRunner LitmusOverFabric(FabricKind fabric, const std::string& device) {
-  return [fabric, device](const std::string& address) { return Run(fabric, device, address); };
+  return [fabric, device](const std::string& address) -> Result<LitmusReport> {
+    ComputePortOptions options;
+    options.device = device;
+    options.client_uuid = RandomId();
+    BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
+    BOOST_OUTCOME_TRYV(port->Connect(kSelf, address));
+    BOOST_OUTCOME_TRY(writer, port->NewEndpoint());
+    BOOST_OUTCOME_TRY(reader, port->NewEndpoint());
+    const LitmusScratch scratch{
+        .data_offset = kLitmusOffset, .word_offset = 0, .word_space = Space::kLockTable};
+    return RunLitmus(*writer, *reader, kSelf, scratch, kBounds);
+  };
 }
 
 std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks) {
