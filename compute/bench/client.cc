@@ -34,8 +34,7 @@ uint64_t BenchClient::NextIdToLoad() {
 
 uint64_t BenchClient::Lap(LatencyClass latency_class, uint64_t start) {
   const uint64_t now = phase_.clock.Now();
-  result_.latency_ns[static_cast<size_t>(latency_class)].Record(
-      phase_.clock.NanosecondsBetween(start, now));
+  Record(latency_class, start, now);
   return now;
 }
 
@@ -91,53 +90,42 @@ Task<void> BenchClient::Work() {
   while (Take(operation)) {
     const uint64_t start = now;
     const std::string_view key = codec_.Encode(operation.id, buffer);
+    std::optional<LatencyClass> done;
     switch (operation.kind) {
-      case BenchOperation::kRead: {
-        if (Check(co_await session_.AsyncGet(key))) {
-          now = Lap(LatencyClass::kRead, start);
-          Succeed();
-          continue;
-        }
+      case BenchOperation::kRead:
+        if (Check(co_await session_.AsyncGet(key))) done = LatencyClass::kRead;
         break;
-      }
       case BenchOperation::kUpdate:
-      case BenchOperation::kInsert: {
+      case BenchOperation::kInsert:
         FillValue(operation.id, seed_, value);
-        if (Check(co_await session_.AsyncPut(key, value))) {
-          const bool insert = operation.kind == BenchOperation::kInsert;
-          if (insert) AcknowledgeInsert(operation.id);
-          now = Lap(insert ? LatencyClass::kInsert : LatencyClass::kUpdate, start);
-          Succeed();
-          continue;
-        }
+        if (!Check(co_await session_.AsyncPut(key, value))) break;
+        done = operation.kind == BenchOperation::kInsert ? LatencyClass::kInsert
+                                                         : LatencyClass::kUpdate;
+        if (done == LatencyClass::kInsert) AcknowledgeInsert(operation.id);
         break;
-      }
-      case BenchOperation::kReadModifyWrite: {
+      case BenchOperation::kReadModifyWrite:
         if (!Check(co_await session_.AsyncGet(key))) break;
         now = Lap(LatencyClass::kRead, start);
         FillValue(operation.id, seed_, value);
-        if (Check(co_await session_.AsyncPut(key, value))) {
-          now = Lap(LatencyClass::kUpdate, now);
-          result_.latency_ns[static_cast<size_t>(LatencyClass::kReadModifyWrite)].Record(
-              phase_.clock.NanosecondsBetween(start, now));
-          Succeed();
-          continue;
-        }
-        break;
-      }
+        if (!Check(co_await session_.AsyncPut(key, value))) break;
+        now = Lap(LatencyClass::kUpdate, now);
+        Record(LatencyClass::kReadModifyWrite, start, now);
+        Succeed();
+        continue;
       case BenchOperation::kScan: {
         const std::unique_ptr<ScanCursor> cursor = session_.Scan(ScanFrom(operation, buffer));
         uint64_t keys = 0;
         while (co_await cursor->AsyncNext()) ++keys;
-        if (FinishScan(*cursor, keys)) {
-          now = Lap(LatencyClass::kScan, start);
-          Succeed();
-          continue;
-        }
+        if (FinishScan(*cursor, keys)) done = LatencyClass::kScan;
         break;
       }
     }
-    now = phase_.clock.Now();  // after a failure
+    if (done) {
+      now = Lap(*done, start);
+      Succeed();
+    } else {
+      now = phase_.clock.Now();
+    }
   }
 }
 
@@ -200,8 +188,7 @@ void BenchClient::WorkSorted() {
       const uint64_t start = phase_.clock.Now();
       const SortedLoad load = session_.LoadSorted(
           std::span<const KeyValueView>(batch.pairs).subspan(done, batch.count - done), kFill);
-      result_.latency_ns[static_cast<size_t>(LatencyClass::kInsert)].RecordMany(
-          phase_.clock.NanosecondsBetween(start, phase_.clock.Now()), load.loaded);
+      RecordMany(LatencyClass::kInsert, start, phase_.clock.Now(), load.loaded);
       for (size_t i = 0; i < load.loaded; ++i) Succeed();
       done += load.loaded;
       if (load.status) continue;
@@ -240,10 +227,10 @@ void BenchClient::DoGets(Batch& batch) {
   batch.gets_started = phase_.clock.Now();
   if (batch.gets.empty()) return;
   session_.MultiGet(batch.gets, batch.values);
-  const uint64_t latency = phase_.clock.NanosecondsBetween(batch.gets_started, phase_.clock.Now());
+  const uint64_t end = phase_.clock.Now();
   for (size_t i = 0; i < batch.values.size(); ++i) {
     if (!Check(batch.values[i])) continue;
-    result_.latency_ns[static_cast<size_t>(LatencyClass::kRead)].Record(latency);
+    Record(LatencyClass::kRead, batch.gets_started, end);
     const size_t index = batch.get_operations[i];
     if (batch.operations[index].kind == BenchOperation::kReadModifyWrite) {
       batch.put_operations.push_back(index);
@@ -274,13 +261,9 @@ void BenchClient::DoPuts(Batch& batch) {
     if (operation.kind == BenchOperation::kReadModifyWrite) ++modified;
     Succeed();
   }
-  const auto record = [this, end](LatencyClass latency_class, uint64_t from, uint64_t count) {
-    result_.latency_ns[static_cast<size_t>(latency_class)].RecordMany(
-        phase_.clock.NanosecondsBetween(from, end), count);
-  };
-  record(LatencyClass::kInsert, start, inserts);
-  record(LatencyClass::kUpdate, start, updates);
-  record(LatencyClass::kReadModifyWrite, batch.gets_started, modified);
+  RecordMany(LatencyClass::kInsert, start, end, inserts);
+  RecordMany(LatencyClass::kUpdate, start, end, updates);
+  RecordMany(LatencyClass::kReadModifyWrite, batch.gets_started, end, modified);
 }
 
 void BenchClient::DoScans(Batch& batch) {

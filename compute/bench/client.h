@@ -63,6 +63,15 @@ class BenchClient {
   uint64_t NextIdToLoad();
   // Records what began at `start`, and returns its end. Both are by the phase's clock.
   uint64_t Lap(LatencyClass latency_class, uint64_t start);
+  // Times of operations that have succeeded, by the phase's clock.
+  void Record(LatencyClass latency_class, uint64_t start, uint64_t end) {
+    result_.latency_ns[static_cast<size_t>(latency_class)].Record(
+        phase_.clock.NanosecondsBetween(start, end));
+  }
+  void RecordMany(LatencyClass latency_class, uint64_t start, uint64_t end, uint64_t times) {
+    result_.latency_ns[static_cast<size_t>(latency_class)].RecordMany(
+        phase_.clock.NanosecondsBetween(start, end), times);
+  }
   void Succeed();
   void Fail(const Error& error);
   void AcknowledgeInsert(uint64_t id);

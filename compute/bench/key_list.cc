@@ -16,6 +16,7 @@
 
 #include "common/random.h"
 #include "common/text/progress.h"
+#include "common/unique_fd.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer::bench {
@@ -29,35 +30,11 @@ Error CannotRead(const std::string& path, int error) {
   return Wrong("cannot read " + path + ": " + std::strerror(error));
 }
 
-ProgressOptions ProgressOf(const char* verb, uint64_t total, const KeyListOptions& options) {
-  ProgressOptions progress;
-  progress.verb = verb;
-  progress.unit = "keys";
-  progress.total = total;
-  progress.enabled = options.show_progress;
-  return progress;
-}
-
-class File {
- public:
-  explicit File(const std::string& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (file_ >= 0) close(file_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  int get() const { return file_; }
-
- private:
-  const int file_;
-};
-
 }  // namespace
 
 Result<KeyList> KeyList::Read(const KeyListOptions& options) {
-  const File file(options.path);
-  if (file.get() < 0) return CannotRead(options.path, errno);
+  const UniqueFd file(open(options.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return CannotRead(options.path, errno);
   KeyList list;
   list.path_ = options.path;
   BOOST_OUTCOME_TRYV(list.ReadLines(file.get(), options));
@@ -68,7 +45,10 @@ Result<KeyList> KeyList::Read(const KeyListOptions& options) {
 
 Status KeyList::ReadLines(int file, const KeyListOptions& options) {
   constexpr size_t kChunkBytes = 1 << 20;
-  Progress progress(ProgressOf("reading", options.most_lines, options));
+  Progress progress({.verb = "reading",
+                     .unit = "keys",
+                     .total = options.most_lines,
+                     .enabled = options.show_progress});
   uint64_t line = 0;  // where the line that is being read begins
   const auto is_done = [&] { return options.most_lines != 0 && size() == options.most_lines; };
   while (!is_done()) {
@@ -110,7 +90,8 @@ Status KeyList::AddLine(uint64_t at, uint64_t length, const KeyListOptions& opti
 
 // By a hash table of line numbers, half full at most.
 Status KeyList::CheckDistinct(const KeyListOptions& options) const {
-  Progress progress(ProgressOf("comparing", size(), options));
+  Progress progress(
+      {.verb = "comparing", .unit = "keys", .total = size(), .enabled = options.show_progress});
   std::vector<uint64_t> table(std::bit_ceil(2 * size()));  // 1 for the first line; 0: free
   const std::hash<std::string_view> hash;
   for (uint64_t id = 0; id < size(); ++id) {

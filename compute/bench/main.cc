@@ -94,13 +94,10 @@ constexpr ProgramInfo kProgram{
     __FILE__};
 
 FlagValues ReadFlags(const std::vector<std::string>& given) {
-  const auto is_given = [&given](const char* name) {
-    return std::find(given.begin(), given.end(), name) != given.end();
-  };
-  return {.workload = FLAGS_workload,
+  return {.given = {given.begin(), given.end()},
+          .workload = FLAGS_workload,
           .phase = FLAGS_phase,
           .records = FLAGS_records,
-          .records_are_given = is_given("records"),
           .operations = FLAGS_operations,
           .threads = FLAGS_threads,
           .coroutines = FLAGS_coroutines,
@@ -108,7 +105,6 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .distribution = FLAGS_distribution,
           .theta = FLAGS_theta,
           .key_bytes = FLAGS_key_bytes,
-          .key_bytes_are_given = is_given("key_bytes"),
           .key_prefix = FLAGS_key_prefix,
           .key_form = FLAGS_key_form,
           .keys = FLAGS_keys,
@@ -122,14 +118,10 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .design = FLAGS_design,
           .redis = FLAGS_redis,
           .redis_user = FLAGS_redis_user,
-          .redis_user_is_given = is_given("redis_user"),
           .redis_password_file = FLAGS_redis_password_file,
           .memcached = FLAGS_memcached,
           .pipeline = FLAGS_pipeline,
-          .pipeline_is_given = is_given("pipeline"),
           .connections = FLAGS_connections,
-          .connections_are_given = is_given("connections"),
-          .store_is_named = is_given("store") || is_given("bootstrap"),
           .bootstrap = FLAGS_bootstrap,
           .store = FLAGS_store,
           .fabric = FLAGS_fabric,
@@ -230,31 +222,27 @@ Result<PhaseResult> WithServer(Store& store, BenchReport& report,
 // Runs the phases in order until one is stopped. Returns an error that ended the run early.
 Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
   if (plan.load) {
-    Result<PhaseResult> load =
-        WithServer(store, report, &ServerReport::load_cpu_seconds, LoadRecords);
-    if (!load) return load.error();
+    BOOST_OUTCOME_TRY(load,
+                      WithServer(store, report, &ServerReport::load_cpu_seconds, LoadRecords));
     report.loaded = true;
-    report.load = std::move(load).value();
+    report.load = std::move(load);
     report.interrupted = report.load.interrupted;
     if (report.load.interrupted || report.load.gave_up) return Ok();
   }
   if (plan.warm_up) {
-    const Result<WarmUpResult> warm_up = WarmUp(store, plan.runner);
-    if (!warm_up) return warm_up.error();
-    report.interrupted = warm_up.value().interrupted;
+    BOOST_OUTCOME_TRY(warm_up, WarmUp(store, plan.runner));
+    report.interrupted = warm_up.interrupted;
     if (report.interrupted) return Ok();
-    if (warm_up.value().keys < plan.runner.records) {
-      std::cerr << kProgram.name << ": the store has " << HumanCount(warm_up.value().keys)
+    if (warm_up.keys < plan.runner.records) {
+      std::cerr << kProgram.name << ": the store has " << HumanCount(warm_up.keys)
                 << " keys, fewer than --records=" << plan.runner.records
                 << ": reads of the others will count as NotFound (load it with --phase=load)\n";
     }
   }
   if (plan.run) {
-    Result<PhaseResult> run =
-        WithServer(store, report, &ServerReport::run_cpu_seconds, RunWorkload);
-    if (!run) return run.error();
+    BOOST_OUTCOME_TRY(run, WithServer(store, report, &ServerReport::run_cpu_seconds, RunWorkload));
     report.ran = true;
-    report.run = std::move(run).value();
+    report.run = std::move(run);
     report.interrupted = report.run.interrupted;
   }
   return Ok();

@@ -38,25 +38,18 @@ Status InRange(const char* flag, uint64_t value, uint64_t low, uint64_t high) {
 }
 
 Status CheckNumbers(const FlagValues& flags) {
-  struct Range {
-    const char* flag;
-    uint64_t value;
-    uint64_t low;
-    uint64_t high;
-  };
-  const std::array<Range, 9> ranges = {{
-      {"records", flags.records, 1, kMaxRecords},
-      {"operations", flags.operations, 0, kMaxOperations},
-      {"threads", flags.threads, 1, kMaxThreads},
-      {"coroutines", flags.coroutines, 1, kMaxCoroutines},
-      {"batch", flags.batch, 1, kMaxBatch},
-      {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
-      {"pipeline", flags.pipeline, 1, kMaxPipeline},
-      {"connections", flags.connections, 1, kMaxConnections},
-      {"progress_ms", flags.progress_ms, 0, kMaxProgressMs},
-  }};
-  for (const Range& range : ranges) {
-    BOOST_OUTCOME_TRYV(InRange(range.flag, range.value, range.low, range.high));
+  for (const auto& [flag, value, low, high] : {
+           std::tuple{"records", flags.records, uint64_t{1}, kMaxRecords},
+           {"operations", flags.operations, 0, kMaxOperations},
+           {"threads", flags.threads, 1, kMaxThreads},
+           {"coroutines", flags.coroutines, 1, kMaxCoroutines},
+           {"batch", flags.batch, 1, kMaxBatch},
+           {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
+           {"pipeline", flags.pipeline, 1, kMaxPipeline},
+           {"connections", flags.connections, 1, kMaxConnections},
+           {"progress_ms", flags.progress_ms, 0, kMaxProgressMs},
+       }) {
+    BOOST_OUTCOME_TRYV(InRange(flag, value, low, high));
   }
   if (!(flags.theta > 0 && flags.theta < 1)) {
     return WrongFlag(fmt::format("--theta={:f} is not between 0 and 1 (exclusive)", flags.theta));
@@ -156,7 +149,7 @@ Status PlanNumbers(const FlagValues& flags) {
 }
 
 Status PlanYcsb(const FlagValues& flags, const KeyChoice& keys) {
-  if (flags.key_bytes_are_given) {
+  if (flags.given.contains("key_bytes")) {
     return WrongFlag("--key_form=ycsb: its keys have lengths of their own: leave out --key_bytes");
   }
   const uint64_t longest = KeyCodec(keys).max_key_bytes();
@@ -170,7 +163,7 @@ Status PlanYcsb(const FlagValues& flags, const KeyChoice& keys) {
 // The part of UseKeys that needs no file.
 Status PlanKeyList(const FlagValues& flags, Plan& plan) {
   const bool has_form = flags.key_form != KeyFormName(KeyForm::kNumbers);
-  if (has_form || flags.key_bytes_are_given) {
+  if (has_form || flags.given.contains("key_bytes")) {
     return WrongFlag(fmt::format("--keys: the lines of the file are the keys: leave out --key_{}",
                                  has_form ? "form" : "bytes"));
   }
@@ -181,7 +174,7 @@ Status PlanKeyList(const FlagValues& flags, Plan& plan) {
   }
   KeyListOptions list;
   list.path = flags.keys;
-  list.most_lines = flags.records_are_given ? flags.records + MostInserts(plan) : 0;
+  list.most_lines = flags.given.contains("records") ? flags.records + MostInserts(plan) : 0;
   list.most_bytes = kMaxBenchKeyBytes - static_cast<uint32_t>(flags.key_prefix.size());
   list.show_progress = plan.runner.show_progress;
   plan.key_list = list;
@@ -218,11 +211,11 @@ Status PlanRedis(const FlagValues& flags, Plan& plan) {
   if (flags.redis.empty() && !flags.redis_password_file.empty()) {
     return WrongFlag("--redis_password_file is for --redis: give --redis=ADDRESS too");
   }
-  if (flags.redis_user_is_given && flags.redis_password_file.empty()) {
+  if (flags.given.contains("redis_user") && flags.redis_password_file.empty()) {
     return WrongFlag("--redis_user has a password: give --redis_password_file=FILE too");
   }
   if (flags.redis.empty() && !is_memcached) {
-    if (!flags.pipeline_is_given && !flags.connections_are_given) return Ok();
+    if (!flags.given.contains("pipeline") && !flags.given.contains("connections")) return Ok();
     return WrongFlag("--pipeline and --connections are of --redis: for a store give --coroutines");
   }
   if (is_memcached && !flags.redis.empty()) {
@@ -232,7 +225,7 @@ Status PlanRedis(const FlagValues& flags, Plan& plan) {
     return WrongFlag("--load_order=sorted loads by LoadSorted, which a server does not have");
   }
   const bool is_batch = plan.runner.batch > 1;
-  if (is_batch && (flags.pipeline_is_given || flags.connections_are_given)) {
+  if (is_batch && (flags.given.contains("pipeline") || flags.given.contains("connections"))) {
     return WrongFlag(
         "--batch with --redis or --memcached: each of --threads has one request of N keys in "
         "flight on a connection of its own: leave out --pipeline and --connections");
@@ -299,28 +292,27 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   BOOST_OUTCOME_TRYV(PlanKeys(flags, plan));
   BOOST_OUTCOME_TRYV(PlanRedis(flags, plan));
   BOOST_OUTCOME_TRYV(PlanDesign(flags, plan));
-  const Result<uint64_t> cache_bytes = ParseSizeFlag("cache_bytes", flags.cache_bytes);
-  if (!cache_bytes) return cache_bytes.error();
-  plan.may_meet_others_keys = flags.store_is_named || !flags.local.empty() || plan.redis;
+  BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", flags.cache_bytes));
+  plan.may_meet_others_keys = flags.given.contains("store") || flags.given.contains("bootstrap") ||
+                              !flags.local.empty() || plan.redis;
   if (flags.local.empty()) {
     plan.open = {.bootstrap = flags.bootstrap,
                  .store = flags.store,
                  .fabric = flags.fabric,
                  .device = flags.device,
-                 .cache_bytes = cache_bytes.value()};
+                 .cache_bytes = cache_bytes};
     return plan;
   }
   plan.local.emplace();
-  plan.local->cache_bytes = cache_bytes.value();
+  plan.local->cache_bytes = cache_bytes;
   plan.local->on_chip_locks = flags.on_chip_locks;
   if (flags.local != "auto") {
-    const Result<uint64_t> memory_bytes = ParseSizeFlag("local", flags.local);
-    if (!memory_bytes) return memory_bytes.error();
-    if (memory_bytes.value() < kLeastMemoryBytes || memory_bytes.value() > kMostMemoryBytes) {
+    BOOST_OUTCOME_TRY(memory_bytes, ParseSizeFlag("local", flags.local));
+    if (memory_bytes < kLeastMemoryBytes || memory_bytes > kMostMemoryBytes) {
       return WrongFlag("--local=" + flags.local + ": give " + HumanCount(kLeastMemoryBytes >> 10) +
                        "KiB at least, and " + HumanCount(kMostMemoryBytes >> 40) + "TiB at most");
     }
-    plan.local->memory_bytes = memory_bytes.value();
+    plan.local->memory_bytes = memory_bytes;
   }
   if (!plan.key_list) FitLocal(plan, /*sized=*/flags.local != "auto", *plan.local);
   return plan;
@@ -330,11 +322,11 @@ Status UseKeys(const FlagValues& flags, KeyList keys, Plan& plan) {
   RunnerOptions& runner = plan.runner;
   const std::string& file = plan.key_list->path;
   const uint64_t inserts = MostInserts(plan);
-  if (flags.records_are_given && keys.size() < flags.records) {
+  if (flags.given.contains("records") && keys.size() < flags.records) {
     return WrongFlag(fmt::format("--records={} is more than the {} of --keys={}", flags.records,
                                  HumanQuantity(keys.size(), "line"), file));
   }
-  runner.records = flags.records_are_given ? flags.records : keys.size();
+  runner.records = flags.given.contains("records") ? flags.records : keys.size();
   if (keys.size() - runner.records < inserts) {
     const std::string what =
         fmt::format("--workload={} inserts up to {} of the {} of --keys={}", runner.workload.name,

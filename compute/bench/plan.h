@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "compute/bench/redis/redis_store.h"
@@ -12,12 +14,12 @@
 
 namespace gossamer::bench {
 
-// The values of the flags as given.
+// The values of the flags.
 struct FlagValues {
+  std::set<std::string, std::less<>> given;  // names of the flags that are not left out
   std::string workload = "c";
   std::string phase = "both";
   uint64_t records = 1'000'000;
-  bool records_are_given = false;
   uint64_t operations = 1'000'000;
   uint64_t threads = 1;
   uint64_t coroutines = 64;
@@ -25,7 +27,6 @@ struct FlagValues {
   std::string distribution;  // empty: the workload's own
   double theta = 0.99;
   uint64_t key_bytes = 8;
-  bool key_bytes_are_given = false;
   std::string key_prefix;
   std::string key_form = "numbers";
   std::string keys;  // a file; empty: none
@@ -40,15 +41,11 @@ struct FlagValues {
 
   std::string redis;  // empty: no server of the Redis protocol; otherwise its address
   std::string redis_user = "default";
-  bool redis_user_is_given = false;
   std::string redis_password_file;  // empty: no login
   std::string memcached;            // as `redis`
   uint64_t pipeline = 64;
-  bool pipeline_is_given = false;
   uint64_t connections = 1;
-  bool connections_are_given = false;
 
-  bool store_is_named = false;  // --store or --bootstrap was given
   std::string bootstrap;
   std::string store = "default";
   std::string fabric = "shm";

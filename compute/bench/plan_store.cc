@@ -52,11 +52,10 @@ Status PlanDesign(const FlagValues& flags, Plan& plan) {
 
 Status CheckMayWrite(Store& store, const Plan& plan) {
   if (plan.may_meet_others_keys || !Writes(plan)) return Ok();
-  const Result<std::unique_ptr<Session>> session = store.NewSession();
-  if (!session) return session.error();
+  BOOST_OUTCOME_TRY(session, store.NewSession());
   ScanOptions one_key;
   one_key.limit = 1;
-  const std::unique_ptr<ScanCursor> first = session.value()->Scan(one_key);
+  const std::unique_ptr<ScanCursor> first = session->Scan(one_key);
   if (!first->Next()) return first->status();
   return MakeError(
       Code::kInvalidArgument,

@@ -138,7 +138,7 @@ TEST(PlanTest, TheKeysOfAFileAreItsLines) {
   EXPECT_EQ(all.local->parameters.max_key_bytes, 9);
   EXPECT_EQ(all.local->memory_bytes, MemoryFor(3'000'000, 2 + 6 + 2, 8));
   flags.records = 5;
-  flags.records_are_given = true;
+  flags.given = {"records"};
   const Plan some = PlanWithKeys(flags).value();
   EXPECT_EQ(some.runner.records, 5u);
   EXPECT_EQ(some.runner.keys.list->size(), 5u) << "reads what it needs";
@@ -158,7 +158,7 @@ TEST(PlanTest, AWorkloadThatInsertsNeedsLinesThatAreNotLoaded) {
       "--workload=d inserts up to 600 of the 2,000 lines of --keys=" + file.path() +
       ": load no more than the others, by --records=1400, in every phase";
   EXPECT_EQ(sentence(), too_few);
-  flags.records_are_given = true;
+  flags.given = {"records"};
   flags.records = 1'401;
   EXPECT_EQ(sentence(), too_few);
   flags.records = 2'001;
@@ -257,7 +257,7 @@ TEST(PlanTest, WrongFlagsAreASentence) {
        "--key_form=lines is not one of numbers, ycsb; for the lines of a file give --keys"},
       {[](FlagValues& f) {
          f.key_form = "ycsb";
-         f.key_bytes_are_given = true;
+         f.given = {"key_bytes"};
        },
        "--key_form=ycsb: its keys have lengths of their own: leave out --key_bytes"},
       {[](FlagValues& f) {
@@ -267,7 +267,7 @@ TEST(PlanTest, WrongFlagsAreASentence) {
        "--keys: the lines of the file are the keys: leave out --key_form"},
       {[](FlagValues& f) {
          f.keys = "words";
-         f.key_bytes_are_given = true;
+         f.given = {"key_bytes"};
        },
        "--keys: the lines of the file are the keys: leave out --key_bytes"},
       {[](FlagValues& f) {
@@ -332,7 +332,7 @@ TEST(PlanTest, AStoreWithKeysIsWrittenToOnlyWhenItIsNamed) {
       EXPECT_EQ(unnamed.error().code, Code::kInvalidArgument);
       EXPECT_THAT(unnamed.error().message, ::testing::HasSubstr("say so by --store=default"));
     }
-    flags.store_is_named = true;
+    flags.given = {"store"};
     EXPECT_TRUE(CheckMayWrite(store, MakePlan(flags).value()));
   }
 }

@@ -1,23 +1,14 @@
 #include "compute/bench/provenance.h"
 
+#include <fmt/chrono.h>
 #include <sched.h>
 #include <sys/utsname.h>
 #include <time.h>
 
-#include <array>
 #include <fstream>
 
 namespace gossamer::bench {
 namespace {
-
-std::string UtcNow() {
-  const time_t now = time(nullptr);
-  tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, sizeof "YYYY-MM-DDThh:mm:ssZ"> text{};
-  strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
-}
 
 std::string ProcessorModel() {
   std::ifstream file("/proc/cpuinfo");
@@ -46,7 +37,7 @@ Provenance ThisProvenance(std::string_view commit) {
       .processor = ProcessorModel(),
       .processors = UsableProcessors(),
       .operating_system = std::string(system.sysname) + " " + system.release + " " + system.machine,
-      .date = UtcNow()};
+      .date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time(nullptr)))};
 }
 
 }  // namespace gossamer::bench

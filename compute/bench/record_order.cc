@@ -68,8 +68,6 @@ std::vector<uint64_t> IdsAsInFile(const KeyList& list, uint64_t records) {
 
 }  // namespace
 
-std::string_view LoadOrderName(LoadOrder order) { return kNames[static_cast<size_t>(order)]; }
-
 std::string LoadOrderNames() { return fmt::format("{}", fmt::join(kNames, ", ")); }
 
 std::optional<LoadOrder> ParseLoadOrder(std::string_view name) {

@@ -22,9 +22,7 @@ enum class LoadOrder : uint8_t {
   kFile,        // as the lines of KeyForm::kLines stand in their file
 };
 
-// "random", "runs", "sorted", "ascending", "descending", "file".
-std::string_view LoadOrderName(LoadOrder order);
-// All of them, as above.
+// "random, runs, sorted, ascending, descending, file"
 std::string LoadOrderNames();
 std::optional<LoadOrder> ParseLoadOrder(std::string_view name);
 

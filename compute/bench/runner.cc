@@ -25,16 +25,6 @@ constexpr std::chrono::milliseconds kWatchInterval{50};
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-ProgressOptions ProgressOf(const char* verb, const char* unit, uint64_t total,
-                           const RunnerOptions& options) {
-  ProgressOptions progress;
-  progress.verb = verb;
-  progress.unit = unit;
-  progress.total = total;
-  progress.enabled = options.show_progress;
-  return progress;
-}
-
 // Processor time used by the calling thread.
 double ThreadCpuSeconds() {
   timespec time{};
@@ -135,8 +125,10 @@ class Phase {
 
   // Shows progress until all threads have finished. Returns whether a stop was requested.
   bool Watch(Clock::time_point start) {
-    Progress progress(loading_ ? ProgressOf("loading", "records", total_, options_)
-                               : ProgressOf("running", "operations", total_, options_));
+    Progress progress({.verb = loading_ ? "loading" : "running",
+                       .unit = loading_ ? "records" : "operations",
+                       .total = total_,
+                       .enabled = options_.show_progress});
     bool interrupted = false;
     const std::chrono::milliseconds interval =
         options_.progress_ms == 0 ? kWatchInterval
@@ -238,13 +230,14 @@ Result<PhaseResult> RunWorkload(Store& store, const RunnerOptions& options) {
 }
 
 Result<WarmUpResult> WarmUp(Store& store, const RunnerOptions& options) {
-  const Result<std::unique_ptr<Session>> session = store.NewSession();
-  if (!session) return session.error();
+  BOOST_OUTCOME_TRY(session, store.NewSession());
   constexpr uint64_t kKeysBetweenLooks = 4096;
   WarmUpResult result;
-  const Clock::time_point start = Clock::now();
-  Progress progress(ProgressOf("warming up", "keys", options.records, options));
-  const std::unique_ptr<ScanCursor> cursor = session.value()->Scan({});
+  Progress progress({.verb = "warming up",
+                     .unit = "keys",
+                     .total = options.records,
+                     .enabled = options.show_progress});
+  const std::unique_ptr<ScanCursor> cursor = session->Scan({});
   while (cursor->Next()) {
     if (++result.keys % kKeysBetweenLooks != 0) continue;
     progress.Update(result.keys);
@@ -254,7 +247,6 @@ Result<WarmUpResult> WarmUp(Store& store, const RunnerOptions& options) {
     }
   }
   if (!cursor->status()) return cursor->status().error();
-  result.seconds = Seconds(Clock::now() - start);
   return result;
 }
 

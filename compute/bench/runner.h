@@ -86,7 +86,6 @@ struct PhaseResult {
 
 struct WarmUpResult {
   uint64_t keys = 0;  // seen by the scan
-  double seconds = 0;
   bool interrupted = false;
 };
 

@@ -253,7 +253,7 @@ TEST(RunTest, AnAbsentRecordIsAnError) {
 
 TEST(RunTest, GivesUpOnAStoreThatOnlyFails) {
   for (const LoadOrder order : {LoadOrder::kRandom, LoadOrder::kSorted}) {
-    SCOPED_TRACE(LoadOrderName(order));
+    SCOPED_TRACE(static_cast<int>(order));
     FakeStore store;
     store.state().fail_with = MakeError(Code::kNodeUnreachable);
     RunnerOptions options = Options("c", 1'000'000, 0);

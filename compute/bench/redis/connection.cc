@@ -115,7 +115,6 @@ void Connection::Flush() {
     if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (done < 0) return Fail(std::strerror(errno));
     sent_ += static_cast<size_t>(done);
-    bytes_sent_ += static_cast<uint64_t>(done);
   }
   out_.clear();
   sent_ = 0;
@@ -132,7 +131,6 @@ void Connection::Receive() {
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   if (got <= 0) return Fail(got == 0 ? "it has closed the connection" : std::strerror(errno));
   end_ += static_cast<size_t>(got);
-  bytes_received_ += static_cast<uint64_t>(got);
   while (begin_ < end_) {
     const std::string_view bytes(in_.data() + begin_, end_ - begin_);
     const ReplyEnd reply = find_end_(bytes);

@@ -39,8 +39,6 @@ class Connection {
   size_t in_flight() const { return waiting_.size(); }
   bool has_unsent() const { return sent_ < out_.size(); }
   const std::optional<Error>& error() const { return error_; }
-  uint64_t bytes_sent() const { return bytes_sent_; }
-  uint64_t bytes_received() const { return bytes_received_; }
 
   // To append a request of another protocol to.
   std::string& unsent() { return out_; }
@@ -94,8 +92,6 @@ class Connection {
   size_t end_ = 0;
   std::deque<Answer*> waiting_;
   std::optional<Error> error_;
-  uint64_t bytes_sent_ = 0;
-  uint64_t bytes_received_ = 0;
 };
 
 }  // namespace gossamer::bench
