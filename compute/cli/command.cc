@@ -14,32 +14,35 @@ const std::vector<Command>& Table() {
   return table;
 }
 
-std::string Usage(const Command& command) {
-  std::string usage = "gossamer " + std::string(command.name);
-  if (!command.arguments.empty()) usage += " " + std::string(command.arguments);
-  return usage;
-}
-
 bool Contains(const std::vector<std::string_view>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 // Whether the flag belongs to a command rather than to all.
 bool IsCommandFlag(std::string_view name) {
-  return std::any_of(Table().begin(), Table().end(),
-                     [&](const Command& command) { return Contains(command.flags, name); });
+  return std::ranges::any_of(Table(),
+                             [&](const Command& command) { return Contains(command.flags, name); });
 }
 
 }  // namespace
 
 std::span<const Command> Commands() { return Table(); }
 
+std::string UsageOf(const Command& command) {
+  std::string usage = "gossamer " + std::string(command.name);
+  if (!command.arguments.empty()) usage += " " + std::string(command.arguments);
+  return usage;
+}
+
+const Command* CommandByName(std::string_view name) {
+  const auto found = std::ranges::find(Table(), name, &Command::name);
+  return found == Table().end() ? nullptr : &*found;
+}
+
 Result<const Command*> FindCommand(const std::vector<std::string>& words,
                                    const std::vector<std::string>& flags_given) {
-  const auto found = std::find_if(Table().begin(), Table().end(), [&](const Command& command) {
-    return command.name == words.front();
-  });
-  if (found == Table().end()) {
+  const Command* const found = CommandByName(words.front());
+  if (found == nullptr) {
     return MakeError(Code::kInvalidArgument, "there is no command '" + words.front() +
                                                  "'; `gossamer help` lists those there are");
   }
@@ -47,7 +50,7 @@ Result<const Command*> FindCommand(const std::vector<std::string>& words,
   if (arguments < found->min_arguments || arguments > found->max_arguments) {
     return MakeError(Code::kInvalidArgument,
                      fmt::format("`{}` got {}{}; write: {}", words.front(), arguments,
-                                 arguments == 1 ? " argument" : " arguments", Usage(*found)));
+                                 arguments == 1 ? " argument" : " arguments", UsageOf(*found)));
   }
   for (const std::string& flag : flags_given) {
     if (IsCommandFlag(flag) && !Contains(found->flags, flag)) {
@@ -55,7 +58,7 @@ Result<const Command*> FindCommand(const std::vector<std::string>& words,
                                                    "; see `gossamer help " + words.front() + "`");
     }
   }
-  return &*found;
+  return found;
 }
 
 }  // namespace gossamer::cli

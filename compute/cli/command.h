@@ -73,6 +73,12 @@ struct Command {
 
 std::span<const Command> Commands();
 
+// "gossamer put KEY VALUE"
+std::string UsageOf(const Command& command);
+
+// The command of that name, or null.
+const Command* CommandByName(std::string_view name);
+
 // Returns the command that `words` name. `help` is not among the commands.
 // Errors: InvalidArgument, with a sentence for the user, if no command has that name, or the number
 // of arguments or the given flags (names as parsed) do not fit it.

@@ -1,22 +1,12 @@
 #include "compute/cli/help.h"
 
-#include <algorithm>
+#include <fmt/core.h>
 
 namespace gossamer::cli {
 namespace {
 
-constexpr size_t kColumn = 28;
-
-std::string Line(std::string left, std::string_view right) {
-  left.insert(0, "  ");
-  left.append(kColumn - std::min(kColumn - 1, left.size()), ' ');
-  return left.append(right) + "\n";
-}
-
-std::string UsageOf(const Command& command) {
-  std::string usage = "gossamer " + std::string(command.name);
-  if (!command.arguments.empty()) usage += " " + std::string(command.arguments);
-  return usage;
+std::string Line(std::string_view left, std::string_view right) {
+  return fmt::format("  {:<25} {}\n", left, right);
 }
 
 }  // namespace
@@ -43,13 +33,6 @@ std::string HelpCommand(const Command& command,
     text += Line("--" + std::string(flag), describe_flag(flag));
   }
   return text + Line("--json", describe_flag("json"));
-}
-
-const Command* CommandByName(std::string_view name) {
-  const auto commands = Commands();
-  const auto found = std::find_if(commands.begin(), commands.end(),
-                                  [&](const Command& command) { return command.name == name; });
-  return found == commands.end() ? nullptr : &*found;
 }
 
 }  // namespace gossamer::cli

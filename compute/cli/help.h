@@ -16,7 +16,4 @@ std::string HelpOverview();
 std::string HelpCommand(const Command& command,
                         const std::function<std::string(std::string_view flag)>& describe_flag);
 
-// The command of that name, or null.
-const Command* CommandByName(std::string_view name);
-
 }  // namespace gossamer::cli

@@ -17,12 +17,12 @@ namespace {
 
 void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
               std::string_view remark = {}) {
-  std::string line = "  " + std::string(name);
-  line.append(22 - std::min<size_t>(line.size(), 22), ' ');
-  line.append(16 - std::min<size_t>(ShownWidth(value), 16), ' ');
-  line += value;
-  if (!remark.empty()) line += "   " + std::string(remark);
-  out << line << '\n';
+  out << fmt::format("  {:<20}{:>16}{}{}\n", name, value, remark.empty() ? "" : "   ", remark);
+}
+
+// "4.2", of a `number` above 0.
+std::string Each(uint64_t total, uint64_t number) {
+  return FixedDecimals(static_cast<double>(total) / static_cast<double>(number), 1);
 }
 
 std::string PlainProblems(const CheckReport& report) {
@@ -42,12 +42,7 @@ void WriteCheckText(const Context& context, const CheckReport& report) {
   out << "store " << context.store_name << ": " << PlainProblems(report) << "\n\n";
   WriteRow(out, "keys", HumanCount(report.keys),
            HumanBytes(report.key_bytes) +
-               (report.keys == 0 ? ""
-                                 : ", " +
-                                       FixedDecimals(static_cast<double>(report.key_bytes) /
-                                                         static_cast<double>(report.keys),
-                                                     1) +
-                                       " B each"));
+               (report.keys == 0 ? "" : ", " + Each(report.key_bytes, report.keys) + " B each"));
   WriteRow(out, "levels", HumanCount(report.levels));
   WriteRow(out, "leaves", HumanCount(report.leaves),
            report.keys == 0 ? ""

@@ -17,25 +17,24 @@ namespace {
 
 // A file's content. Of a file longer than any value, reads just enough for it to be refused.
 Result<std::string> ReadWhole(const std::string& name) {
-  Result<InputFile> file = InputFile::Open(name);
-  if (!file) return file.error();
+  BOOST_OUTCOME_TRY(file, InputFile::Open(name));
   std::string bytes;
   while (bytes.size() <= kMaxValueBytes) {
     constexpr size_t kBlockBytes = 64 << 10;
     const size_t used = bytes.size();
     bytes.resize(used + kBlockBytes);
-    const ssize_t got = ReadSome(file.value().fd(), bytes.data() + used, kBlockBytes);
+    const ssize_t got = ReadSome(file.fd(), bytes.data() + used, kBlockBytes);
     bytes.resize(used + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return bytes;
     if (got < 0) {
       return MakeError(Code::kInvalidArgument,
-                       "cannot read " + file.value().name() + ": " + WhyFailed(errno));
+                       "cannot read " + file.name() + ": " + WhyFailed(errno));
     }
   }
   return MakeError(
       Code::kInvalidArgument,
       fmt::format("{} is longer than {} B ({}), which is the longest value a store takes",
-                  file.value().name(), kMaxValueBytes, ExactBytes(kMaxValueBytes)));
+                  file.name(), kMaxValueBytes, ExactBytes(kMaxValueBytes)));
 }
 
 int RunPut(const Context& context) {

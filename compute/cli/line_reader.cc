@@ -99,33 +99,19 @@ ssize_t ReadSome(int fd, char* buffer, size_t bytes) {
 }
 
 Result<InputFile> InputFile::Open(const std::string& name) {
-  if (name == "-") return InputFile(STDIN_FILENO, false, "standard input", 0);
-  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
+  if (name == "-") return InputFile({}, "standard input", 0);
+  UniqueFd file(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) {
     const Code code = errno == ENOENT ? Code::kNotFound : Code::kInvalidArgument;
     return MakeError(code, "cannot open " + name + ": " + std::strerror(errno));
   }
   struct stat status = {};
-  fstat(fd, &status);
+  fstat(file.get(), &status);
   if (S_ISDIR(status.st_mode)) {
-    close(fd);
     return MakeError(Code::kInvalidArgument, name + " is a directory, not a file");
   }
   const auto size = S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
-  return InputFile(fd, true, name, size);
-}
-
-InputFile::InputFile(int fd, bool owned, std::string name, uint64_t size)
-    : fd_(fd), owned_(owned), name_(std::move(name)), size_(size) {}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      owned_(std::exchange(other.owned_, false)),
-      name_(std::move(other.name_)),
-      size_(other.size_) {}
-
-InputFile::~InputFile() {
-  if (owned_) close(fd_);
+  return InputFile(std::move(file), name, size);
 }
 
 }  // namespace gossamer::cli

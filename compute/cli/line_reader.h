@@ -5,14 +5,17 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/program/stop.h"
 #include "common/status.h"
+#include "common/unique_fd.h"
 
 namespace gossamer::cli {
 
@@ -71,21 +74,17 @@ ssize_t ReadSome(int fd, char* buffer, size_t bytes);
 class InputFile {
  public:
   static Result<InputFile> Open(const std::string& name);
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&&) = delete;
-  ~InputFile();
-
-  int fd() const { return fd_; }
+  int fd() const { return owned_ ? owned_.get() : STDIN_FILENO; }
   // For messages: the path, or "standard input".
   const std::string& name() const { return name_; }
   // Size of a regular file; otherwise 0.
   uint64_t size() const { return size_; }
 
  private:
-  InputFile(int fd, bool owned, std::string name, uint64_t size);
+  InputFile(UniqueFd owned, std::string name, uint64_t size)
+      : owned_(std::move(owned)), name_(std::move(name)), size_(size) {}
 
-  int fd_;
-  bool owned_;
+  UniqueFd owned_;  // none: standard input
   std::string name_;
   uint64_t size_;
 };

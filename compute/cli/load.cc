@@ -51,10 +51,8 @@ class Loader {
     const uint32_t threads = options_.sorted ? 1 : std::max<uint32_t>(options_.threads, 1);
     std::vector<std::unique_ptr<LoadWorker>> workers;
     for (uint32_t i = 0; i < threads; ++i) {
-      Result<std::unique_ptr<Session>> session = store_.NewSession();
-      if (!session) return session.error();
-      workers.push_back(
-          std::make_unique<LoadWorker>(std::move(session).value(), options_, shared_));
+      BOOST_OUTCOME_TRY(session, store_.NewSession());
+      workers.push_back(std::make_unique<LoadWorker>(std::move(session), options_, shared_));
     }
     workers_ = std::move(workers);
     return Ok();
@@ -216,11 +214,6 @@ class Loader {
 };
 
 }  // namespace
-
-size_t MaxLineBytes(const StoreParameters& parameters) {
-  constexpr size_t kEscapedByte = 4;  // \xHH
-  return kEscapedByte * (parameters.max_key_bytes + size_t{kMaxValueBytes} + 1);
-}
 
 LoadReport Load(Store& store, const InputFile& file, const LoadOptions& options, const Stop& stop,
                 const std::function<void(const LoadError&)>& skipped) {

@@ -67,9 +67,6 @@ struct LoadReport {
   bool complete() const { return !error && !stopped; }
 };
 
-// The longest line accepted: a key and a value of maximum length, fully escaped.
-size_t MaxLineBytes(const StoreParameters& parameters);
-
 // Calls `skipped`, on the calling thread, with each bad line that is skipped.
 LoadReport Load(Store& store, const InputFile& file, const LoadOptions& options, const Stop& stop,
                 const std::function<void(const LoadError&)>& skipped);

@@ -127,27 +127,19 @@ Command LoadCommand() {
       .arguments = "FILE",
       .summary = "put the lines of a file (- is standard input)",
       .details =
-          "Lines are key<TAB>value; a lone key has an empty value, and so an empty line is "
-          "the empty\n"
-          "key. \\t \\n \\\\ \\xHH are escapes, every other byte (a carriage return too) "
-          "stands for itself.\n"
-          "--raw: there are no escapes, and a backslash stands for itself, as in lists of file "
-          "names.\n"
-          "The later line of a key wins. A bad line ends the load (--on_error=stop: the "
-          "lines before it\n"
-          "are stored, exit status 1) or is reported and passed over (--on_error=skip, "
-          "exit status 1 at\n"
-          "the end). Ctrl-C finishes what is in flight and exits with 130. Whatever ends a "
-          "load, it says\n"
-          "how many lines are stored and from which line to go on, which is the one behind "
-          "a bad line:\n"
-          "--from_line=N.\n"
-          "Whole leaves are built where keys ascend (LC_ALL=C sort), much quicker than by puts. "
-          "They get as\n"
-          "full as --fill says: 1 if no keys will come in between.\n"
-          "--sorted: all keys ascend. A line whose key is less than the one before ends the "
-          "load; the lines\n"
-          "before it are stored.\n",
+          R"(Lines are key<TAB>value; a lone key has an empty value, and so an empty line is the empty
+key. \t \n \\ \xHH are escapes, every other byte (a carriage return too) stands for itself.
+--raw: there are no escapes, and a backslash stands for itself, as in lists of file names.
+The later line of a key wins. A bad line ends the load (--on_error=stop: the lines before it
+are stored, exit status 1) or is reported and passed over (--on_error=skip, exit status 1 at
+the end). Ctrl-C finishes what is in flight and exits with 130. Whatever ends a load, it says
+how many lines are stored and from which line to go on, which is the one behind a bad line:
+--from_line=N.
+Whole leaves are built where keys ascend (LC_ALL=C sort), much quicker than by puts. They get as
+full as --fill says: 1 if no keys will come in between.
+--sorted: all keys ascend. A line whose key is less than the one before ends the load; the lines
+before it are stored.
+)",
       .min_arguments = 1,
       .max_arguments = 1,
       .flags = {"threads", "from_line", "on_error", "raw", "sorted", "fill"},

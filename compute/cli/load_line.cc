@@ -47,6 +47,11 @@ Status Decode(std::string_view text, LineForm form, const StoreParameters& param
 
 }  // namespace
 
+size_t MaxLineBytes(const StoreParameters& parameters) {
+  constexpr size_t kEscapedByte = 4;  // \xHH
+  return kEscapedByte * (parameters.max_key_bytes + size_t{kMaxValueBytes} + 1);
+}
+
 Result<LoadBatch::Line> DecodeLine(std::string_view text, LineForm form,
                                    const StoreParameters& parameters, std::string& bytes) {
   LoadBatch::Line line;

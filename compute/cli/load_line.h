@@ -37,6 +37,9 @@ struct LoadBatch {
 // Whether a backslash in a line begins an escape of escape.h, or stands for itself.
 enum class LineForm { kEscaped, kRaw };
 
+// The longest line accepted: a key and a value of maximum length, fully escaped.
+size_t MaxLineBytes(const StoreParameters& parameters);
+
 // Decodes `text`, appends key and value to `bytes`, and returns their location. Does not set the
 // number.
 // Errors: InvalidArgument for a bad escape or if a limit of the store is exceeded. `bytes` is then

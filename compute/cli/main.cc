@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -198,22 +199,14 @@ class Shell {
                                                        << Sentence(why) << std::endl;
                                            }));
     BOOST_OUTCOME_TRY(session, store->NewSession());
-    return std::make_unique<Shell>(options.store, std::move(store), std::move(session), options,
-                                   stop);
+    return std::unique_ptr<Shell>(new Shell(options, std::move(store), std::move(session), stop));
   }
-  Shell(std::string name, std::unique_ptr<Store> store, std::unique_ptr<Session> session,
-        const OpenOptions& options, Stop& stop)
-      : name_(std::move(name)),
-        store_(std::move(store)),
-        session_(std::move(session)),
-        options_(options),
-        stop_(stop) {}
 
   int Run(const Command& command, const std::vector<std::string>& words,
           const CommandOptions& options, bool at_prompt) {
     const std::vector<std::string> arguments(words.begin() + 1, words.end());
-    const Context context{*store_,   *session_, name_, options,   arguments,
-                          std::cout, std::cerr, stop_, at_prompt, SalvageOf(options_)};
+    const Context context{*store_,   *session_, options_.store, options,   arguments,
+                          std::cout, std::cerr, stop_,          at_prompt, SalvageOf(options_)};
     return FinishOutput(Program(), command.run(context));
   }
 
@@ -228,10 +221,9 @@ class Shell {
     }
     for (const char* flag : {"bootstrap", "store", "fabric", "device", "cache_bytes", "wait",
                              "connection_timeout_ms", "lock_timeout_ms"}) {
-      for (const std::string& given : parsed.given) {
-        if (given == flag) {
-          return UsageError(Program(), "--" + given + " is given when gossamer is started");
-        }
+      if (std::ranges::find(parsed.given, flag) != parsed.given.end()) {
+        return UsageError(Program(),
+                          std::string("--") + flag + " is given when gossamer is started");
       }
     }
     const Result<const Command*> command = FindCommand(parsed.arguments, parsed.given);
@@ -245,10 +237,13 @@ class Shell {
   }
 
  private:
-  const std::string name_;
+  Shell(const OpenOptions& options, std::unique_ptr<Store> store, std::unique_ptr<Session> session,
+        Stop& stop)
+      : options_(options), store_(std::move(store)), session_(std::move(session)), stop_(stop) {}
+
+  const OpenOptions options_;
   const std::unique_ptr<Store> store_;
   const std::unique_ptr<Session> session_;
-  const OpenOptions options_;
   Stop& stop_;
 };
 

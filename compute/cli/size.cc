@@ -35,16 +35,16 @@ Result<Arrival> ArrivalOf(const SizeOptions& options) {
     return Bad("--sorted is --order=sorted, and --order=" + options.order +
                " is given, too: give one of them");
   }
-  if (options.sorted || options.order == "sorted") return Arrival::kSorted;
-  if (options.order.empty() || options.order == "random") return Arrival::kRandom;
-  if (options.order == "ascending") return Arrival::kAscending;
-  if (options.order == "descending") return Arrival::kDescending;
-  if (options.order != "file") {
+  if (options.sorted) return Arrival::kSorted;
+  if (options.order.empty()) return Arrival::kRandom;
+  const auto* const found = std::ranges::find(kArrivalNames, options.order);
+  if (found == kArrivalNames.end()) {
     return Bad("--order=" + options.order +
                " is none; give random, ascending, descending, sorted, or file");
   }
-  if (options.keys_file.empty()) return Bad("--order=file is that of --keys=FILE: give a file");
-  return Arrival::kFile;
+  const auto arrival = static_cast<Arrival>(found - kArrivalNames.begin());
+  if (arrival != Arrival::kFile || !options.keys_file.empty()) return arrival;
+  return Bad("--order=file is that of --keys=FILE: give a file");
 }
 
 Status CheckDescription(const SizeOptions& options) {

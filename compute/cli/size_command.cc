@@ -29,16 +29,7 @@ std::string ServerCommand(const SizeChoice& choice) {
       choice.parameters.inline_value_bytes, choice.parameters.node_bytes);
 }
 
-std::string_view OrderName(Arrival arrival) {
-  switch (arrival) {
-    case Arrival::kRandom: return "random";
-    case Arrival::kAscending: return "ascending";
-    case Arrival::kDescending: return "descending";
-    case Arrival::kSorted: return "sorted";
-    case Arrival::kFile: return "file";
-  }
-  return "";
-}
+std::string_view OrderName(Arrival arrival) { return kArrivalNames[static_cast<size_t>(arrival)]; }
 
 std::string Order(const Sizing& sizing, double fill) {
   switch (sizing.arrival) {

@@ -97,8 +97,7 @@ Status ReadRecords(const std::string& name, LineForm form, uint32_t max_key_byte
   }
   StoreParameters parameters;
   parameters.max_key_bytes = max_key_bytes;
-  const size_t longest = 4 * (max_key_bytes + size_t{kMaxValueBytes} + 1);
-  LineReader reader(file.fd(), longest);
+  LineReader reader(file.fd(), MaxLineBytes(parameters));
   Progress progress({.verb = "reading", .unit = "lines", .enabled = show_progress});
   std::string bytes;
   const auto at_line = [&](const std::string& problem) {

@@ -1,10 +1,12 @@
 // What records cost, measured: a sample of them is put into a store in this process, and counted.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compute/cli/load_line.h"
@@ -21,6 +23,8 @@ enum class Arrival : uint8_t {
   kSorted,      // the same as kAscending, by Session::LoadSorted
   kFile,        // as in the file of the keys
 };
+inline constexpr std::array<std::string_view, 5> kArrivalNames = {"random", "ascending",
+                                                                  "descending", "sorted", "file"};
 
 // One of the records of a sample. Its value counts by its length alone.
 struct SampleRecord {

@@ -194,24 +194,21 @@ int RunStat(const Context& context) {
 }  // namespace
 
 Command StatCommand() {
-  return {.name = "stat",
-          .arguments = "",
-          .summary = "show the memory servers, their memory, and how many keys there are",
-          .details =
-              "live: nodes and values of the tree. kept: at hand for the next writes of clients. "
-              "waiting:\n"
-              "freed, until no client can use it any more. lost: left by dead clients; `sweep` "
-              "gives it back.\n"
-              "Reads the inner nodes of the tree, and its leaves if values are in blocks: then "
-              "keys are counted,\n"
-              "else their number is estimated from a sample of 400 leaves. With --quick, reads "
-              "nothing, and shows\n"
-              "what was handed out for nodes and for values, and what clients hold that have "
-              "closed or died,\n"
-              "live data included (of past clients).\n"
-              "If a memory server is out of reach, as with --quick.\n",
-          .flags = {"quick"},
-          .run = RunStat};
+  return {
+      .name = "stat",
+      .arguments = "",
+      .summary = "show the memory servers, their memory, and how many keys there are",
+      .details =
+          R"(live: nodes and values of the tree. kept: at hand for the next writes of clients. waiting:
+freed, until no client can use it any more. lost: left by dead clients; `sweep` gives it back.
+Reads the inner nodes of the tree, and its leaves if values are in blocks: then keys are counted,
+else their number is estimated from a sample of 400 leaves. With --quick, reads nothing, and shows
+what was handed out for nodes and for values, and what clients hold that have closed or died,
+live data included (of past clients).
+If a memory server is out of reach, as with --quick.
+)",
+      .flags = {"quick"},
+      .run = RunStat};
 }
 
 }  // namespace gossamer::cli
