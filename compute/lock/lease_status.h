@@ -6,20 +6,18 @@
 // incarnation is granted twice (rule L2), so this answer is remembered. That a lease is in force is
 // true only for the moment, and not remembered.
 //
-// One for each compute server. Ended leases are kept in a table of fixed size; a displaced one is
-// asked about again.
+// One for each compute server. What it remembers is bounded: a lease that it has forgotten is asked
+// about again.
 //
-// Thread-safety: thread-safe.
-// Cost: `HasEnded` is a few loads, without verbs or locks; asking is one control message, rarely.
+// Thread-safety: thread-safe. Cost: a mutex; asking is one control message, rarely.
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <cstddef>
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <tuple>
 
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
@@ -51,25 +49,15 @@ class LeaseStatus {
 
  private:
   using Clock = Scheduler::Clock;
+  using Name = std::tuple<ServerId, ComputeId, uint32_t>;
+  static Name NameOf(ServerId server, Lease lease) {
+    return {server, lease.compute, lease.incarnation};
+  }
 
-  // A lease in one word: a 1, server 16 bits, compute server 16, incarnation 24. Never 0, which
-  // stands for none, even for bytes that are no lease.
-  enum class Name : uint64_t {};
-  static Name NameOf(ServerId server, Lease lease);
-  // Whether this caller may ask now.
-  bool StartAsking(Name name, Clock::time_point now);
-  void EndAsking(Name name, bool has_ended, Clock::time_point now);
-  void Remember(Name name);
-
-  // Sets of kWays names each. A full set forgets its oldest name.
-  static constexpr size_t kSets = 256;
-  static constexpr size_t kWays = 4;
-  using Set = std::array<std::atomic<Name>, kWays>;
-  static size_t SetOf(Name name);
-
-  std::array<Set, kSets> ended_{};
-  std::mutex mutex_;
-  std::unordered_map<Name, Clock::time_point> ask_again_at_;  // guarded by mutex_
+  mutable std::mutex mutex_;
+  // Guarded by mutex_. When to ask about a lease again; kNever: it has ended.
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+  std::map<Name, Clock::time_point> ask_again_at_;
 };
 
 // For people: "compute server 3 (incarnation 1), process 4711 on host ant", of a lease with
