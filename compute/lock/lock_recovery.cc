@@ -37,7 +37,7 @@ void RemoteLock::Orphan(HeldLock held) {
   OrphanedLocks::Orphan orphan{place_, held, carrier, {}};
   if (turn_ && rules::KeepsTurn()) orphan.closed = turn_.Close(place_);
   turn_ = {};
-  held_ = {};
+  held_.Take();
   linked_ = {};
   holder_ = {};
   holder_is_dead_ = false;
@@ -99,7 +99,7 @@ Task<Status> RemoteLock::FindOutTaken(LockWord word, Loss loss) {
   const Result<uint64_t> found = co_await FindWord({word, 0}, taken_word_, loss);
   if (!found) co_return found.error();
   if (found.value() == word.word() && word.lease() == locks_->links.LeaseWith(server())) {
-    held_ = {word, 0};
+    held_.Set({word, 0});
     ++locks_->counts.acquired;
   }
   co_return Ok();
@@ -126,7 +126,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
       may_post.error().code = Code::kMaybeApplied;
       co_return may_post;
     }
-    if (pending_.after == After::kRelease) held_ = {};
+    if (pending_.after == After::kRelease) held_.Take();
     co_await locks_->links.Execute(*op_, again);
     if (again.status() == VerbStatus::kSuccess) co_return Conclude(again.verbs());
   }
@@ -149,10 +149,10 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   // With another lease, the lock may have been taken from us before the batch or behind it.
   const Status same = co_await EnterEpoch(held);
   if (!same) co_return unknown(same.error().ToString());
-  held_ = held;
+  held_.Set(held);
   if (!rules::DecidesByLockWord()) co_return Outcome::kNotApplied;
   if (found.value() != held.word.word()) {
-    held_ = {};
+    held_.Take();
     // No other operation could release it, and the release came last.
     if (is_released) co_return Outcome::kApplied;
     co_return unknown("the lock word is another's");

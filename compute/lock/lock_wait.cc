@@ -1,8 +1,9 @@
-// RemoteLock while another compute server has the lock: how long to pause between tries, when to
-// ask whether the holder lives, and when to give up.
+// RemoteLock while others have the lock: how long to pause between tries, when to ask whether the
+// holder lives, and when to give up.
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <string>
 
@@ -31,6 +32,24 @@ constexpr uint64_t kShortestRoundTripNs = 500;
 constexpr uint64_t kLongestRoundTripNs = 200'000;
 
 }  // namespace
+
+Task<Status> RemoteLock::Take(std::span<const Verb> reads) {
+  assert(!is_held());
+  for (;;) {
+    if (!HasTurn() && !TryTakeTurn()) {
+      if (op_->is_repair) co_return MakeError(Code::kContended);
+      const LockTable::Answer answer = co_await TakeTurn(nullptr);
+      if (answer == LockTable::Answer::kClosed) {
+        BOOST_OUTCOME_CO_TRYV(co_await AwaitSettled());
+      }
+      if (answer != LockTable::Answer::kTurn) continue;
+    }
+    const Result<Attempt> tried = co_await Try(reads);
+    if (!tried) co_return tried.error();
+    if (tried.value() == Attempt::kTaken) co_return Ok();
+    BOOST_OUTCOME_CO_TRYV(co_await BackOff());
+  }
+}
 
 void RemoteLock::LearnRoundTrip(std::chrono::nanoseconds took) {
   const auto seen = static_cast<uint64_t>(took.count());

@@ -11,36 +11,7 @@
 
 namespace gossamer {
 
-RemoteLock::RemoteLock(RemoteLock&& other) noexcept
-    : locks_(other.locks_),
-      op_(other.op_),
-      node_(other.node_),
-      place_(other.place_),
-      taken_word_(other.taken_word_),
-      released_word_(other.released_word_),
-      turn_(std::move(other.turn_)),
-      held_(std::exchange(other.held_, {})),
-      pending_(other.pending_),
-      linked_(other.linked_),
-      is_merge_(other.is_merge_),
-      holder_(other.holder_),
-      holder_is_dead_(other.holder_is_dead_),
-      tries_(other.tries_),
-      unchanged_tries_(other.unchanged_tries_),
-      waits_since_(other.waits_since_) {}
-
-RemoteLock& RemoteLock::operator=(RemoteLock&& other) noexcept {
-  if (this != &other) {
-    this->~RemoteLock();
-    new (this) RemoteLock(std::move(other));
-  }
-  return *this;
-}
-
-RemoteLock::~RemoteLock() {
-  CHECK(!held_) << "a lock of server " << ToInteger(place_.server) << ", slot " << place_.slot
-                << ", is dropped while it is held";
-}
+RemoteLock::Held::~Held() { CHECK(!lock_) << "a lock is dropped while it is held"; }
 
 void RemoteLock::SetNode(RemotePtr node) {
   const ServerInfo* server = locks_->links.servers().Find(node.server());
@@ -68,7 +39,7 @@ Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
   waiter.place = place_;
   waiter.wish = wish;
   co_await locks_->table.Wait(waiter, turn_);
-  held_ = waiter.held;
+  held_.Set(waiter.held);
   if (held_) ++locks_->counts.handed_over;
   co_return waiter.answer;
 }
@@ -83,13 +54,13 @@ LockWord RemoteLock::NewWord() const {
 Task<Status> RemoteLock::AdoptHandedOver() {
   Links& links = locks_->links;
   BOOST_OUTCOME_CO_TRYV(co_await links.Register(*op_, server()));
-  if (!held_ || held_.word.lease() == links.LeaseWith(server())) co_return Ok();
-  if (!IsOlder(held_.word.lease(), links.LeaseWith(server()))) {
+  if (!held_ || held_->word.lease() == links.LeaseWith(server())) co_return Ok();
+  if (!IsOlder(held_->word.lease(), links.LeaseWith(server()))) {
     // This session's queue pair is one of an earlier lease, which it has not noticed.
     BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, links.LossOfPresent(server())));
-    if (held_.word.lease() == links.LeaseWith(server())) co_return Ok();
+    if (held_->word.lease() == links.LeaseWith(server())) co_return Ok();
   }
-  const HeldLock void_now = std::exchange(held_, {});
+  const HeldLock void_now = held_.Take();
   co_return CheckEpoch(void_now);
 }
 
@@ -111,7 +82,7 @@ bool RemoteLock::LearnTaken(const Taking& taking, const Batch& batch) {
   if (cas.status != VerbStatus::kSuccess) return false;
   holder_is_dead_ = false;
   if (cas.old_value() == taking.expected) {
-    held_ = {taking.word, 0};
+    held_.Set({taking.word, 0});
     ++locks_->counts.acquired;
   } else {
     const LockWord holder = LockWord::FromWord(cas.old_value());
@@ -133,7 +104,7 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     if (!links.IsRegistered(server()) || !IsInEpoch()) {
       const Status own = co_await AdoptHandedOver();
       if (!own) {
-        if (held_) Orphan(held_);
+        if (held_) Orphan(*held_);
         co_return own.error();
       }
     }
@@ -199,7 +170,7 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::FinishTry(const Taking& taking, co
 Task<Status> RemoteLock::RecoverTry(const LockWord* unknown, Loss loss) {
   if (unknown != nullptr) co_return co_await FindOutTaken(*unknown, loss);
   Status replaced = co_await locks_->links.Replace(*op_, loss);
-  if (!replaced && held_) Orphan(held_);
+  if (!replaced && held_) Orphan(*held_);
   co_return replaced;
 }
 
@@ -225,7 +196,7 @@ Task<Status> RemoteLock::EnterEpoch(HeldLock held) {
     }
   }
   const Status same = CheckEpoch(held);
-  if (!same) held_ = {};
+  if (!same) held_.Take();
   co_return same;
 }
 
@@ -235,7 +206,7 @@ Task<Status> RemoteLock::Read(Batch& reads) {
     if (links.LeaseWith(server()).incarnation == 0) {
       BOOST_OUTCOME_CO_TRYV(co_await links.Register(*op_, server()));
     }
-    BOOST_OUTCOME_CO_TRYV(CheckEpoch(held_));
+    BOOST_OUTCOME_CO_TRYV(CheckEpoch(*held_));
     co_await links.Execute(*op_, reads);
     if (reads.status() == VerbStatus::kSuccess) co_return Ok();
     BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, Links::LossOf(reads)));
@@ -259,7 +230,7 @@ Task<Status> RemoteLock::Release() {
   if (!IsInEpoch()) {
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
   }
-  const HeldLock held = std::exchange(held_, {});
+  const HeldLock held = held_.Take();
   InlineBatch<1> batch(server());
   batch.Add(ReleaseVerb(held));
   co_await locks_->links.Execute(*op_, batch);
@@ -271,7 +242,7 @@ Task<Status> RemoteLock::Release() {
 // The READ may take effect behind the release (N2).
 Task<Result<RemoteLock::ReadState>> RemoteLock::ReleaseAndRead(const Verb& read) {
   BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
-  const HeldLock held = std::exchange(held_, {});
+  const HeldLock held = held_.Take();
   InlineBatch<2> batch(server());
   batch.Add(read);
   batch.Add(ReleaseVerb(held));
@@ -285,9 +256,9 @@ Task<Result<RemoteLock::ReadState>> RemoteLock::ReleaseAndRead(const Verb& read)
 }
 
 void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
-  if (after == After::kRelease) batch.AddMade([this] { return ReleaseVerb(held_); });
-  pending_.Set(held_, first, batch.verbs().size(), after);
-  if (after == After::kRelease) held_ = {};
+  if (after == After::kRelease) batch.AddMade([this] { return ReleaseVerb(*held_); });
+  pending_.Set(*held_, first, batch.verbs().size(), after);
+  if (after == After::kRelease) held_.Take();
 }
 
 // One queue pair: WRITE before WRITE before atomic (O1, O2), so that the next holder of the lock,
@@ -341,13 +312,13 @@ Status RemoteLock::Conclude(std::span<const Verb> verbs) const {
 }
 
 LockTable::Waiter* RemoteLock::NextWaiter() {
-  const bool may = turn_ && held_.handovers < kMaxHandovers;
+  const bool may = turn_ && held_->handovers < kMaxHandovers;
   return may ? turn_.NextAt(place_) : nullptr;
 }
 
 void RemoteLock::HandOver(LockTable::Waiter& next) {
   assert(is_held());
-  HeldLock held = std::exchange(held_, {});
+  HeldLock held = held_.Take();
   ++held.handovers;
   turn_.HandOver(next, held);
 }

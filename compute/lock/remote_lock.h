@@ -39,8 +39,7 @@
 //   RemoteLock lock(locks, op);
 //   lock.UseWords(taken_word, released_word);
 //   TRY(co_await lock.AimAt(node));
-//   if (!lock.TryTakeTurn()) answer = co_await lock.TakeTurn(nullptr);  // kLookUp, kClosed: begin anew
-//   while (TRY(co_await lock.Try({&read_node, 1})) == Attempt::kRefused) TRY(co_await lock.BackOff());
+//   TRY(co_await lock.Take({&read_node, 1}));
 //   // The image is current, and stays so while the lock is held.
 //   batch.Add(write_node);
 //   co_return co_await lock.Commit(batch, After::kRelease);
@@ -60,16 +59,35 @@
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/allocation/allocated.h"
+#include "compute/allocation/session_allocator.h"
+#include "compute/counters/live_counters.h"
+#include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
-#include "compute/lock/remote_locks.h"
+#include "compute/lock/orphaned_locks.h"
 #include "compute/session/links.h"
+#include "compute/session/pauses.h"
 #include "proto/group.h"
+#include "proto/leaf_geometry.h"
 #include "proto/lock_word.h"
 #include "proto/region.h"
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
+
+// What the locks of a session have in common.
+struct RemoteLocks {
+  Links& links;
+  Pauses& pauses;
+  LockTable& table;
+  OrphanedLocks& orphans;
+  LeaseStatus& leases;
+  const SessionAllocator& memory;
+  const LeafGeometry& geometry;
+  uint32_t timeout_ms;
+  LiveLockCounts& counts;
+
+  uint64_t round_trip_ns = 1000;  // moving average of contended tries
+};
 
 class [[nodiscard]] RemoteLock {
  public:
@@ -104,9 +122,6 @@ class [[nodiscard]] RemoteLock {
 
   // `locks` and `op` outlive the lock.
   RemoteLock(RemoteLocks& locks, Op& op) : locks_(&locks), op_(&op) {}
-  RemoteLock(RemoteLock&& other) noexcept;
-  RemoteLock& operator=(RemoteLock&& other) noexcept;
-  ~RemoteLock();
 
   // -- which lock
 
@@ -185,6 +200,11 @@ class [[nodiscard]] RemoteLock {
   // After Try returned kRefused: pauses, and learns whether the holder's lease has ended.
   // Errors: Contended after the lock timeout, and for a repair after a few tries.
   Task<Status> BackOff();
+  // Waits for the turn, unless this has it, and then for the lock. READs `reads` behind its CAS. A
+  // repair does not wait for a turn. Requires: the operation holds no lock.
+  // Errors: those of Try, AwaitSettled, BackOff; Contended for a repair. It is not held.
+  // Cost: 1 RT if it is free.
+  Task<Status> Take(std::span<const Verb> reads);
   // Whether the lock timeout has passed since the first call. Call it when the operation starts to
   // wait.
   bool HasWaitedLong();
@@ -215,7 +235,7 @@ class [[nodiscard]] RemoteLock {
   // -- under the lock
 
   bool is_held() const { return static_cast<bool>(held_); }
-  HeldLock held() const { return held_; }
+  HeldLock held() const { return *held_; }
   // What the next commit makes reachable (rule U4).
   LinkedMemory& linked() { return linked_; }
   // Executes READs of what the lock guards, again after losses. The lock stays held, also after
@@ -250,12 +270,12 @@ class [[nodiscard]] RemoteLock {
   // EnterEpoch (or IsInEpoch), MayLink and AddEnd with nothing awaited in between, then
   // FinishCommit once the batch has ended.
   // Errors: Fenced: the lock is void; NodeUnreachable: it is orphaned.
-  Task<Status> EnterEpoch() { return EnterEpoch(held_); }
+  Task<Status> EnterEpoch() { return EnterEpoch(*held_); }
   // Whether the lease of the present queue pair is known and, if the lock is held, the lock's
   // epoch.
   bool IsInEpoch() const {
     const Lease& lease = locks_->links.LeaseWith(server());
-    return lease.incarnation != 0 && (!held_ || held_.word.lease() == lease);
+    return lease.incarnation != 0 && (!held_ || held_->word.lease() == lease);
   }
   // Whether what linked() names may become reachable from a node on the lock's server now (rule
   // U4).
@@ -275,6 +295,28 @@ class [[nodiscard]] RemoteLock {
     return std::ranges::all_of(
         verbs, [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
   }
+
+  // The lock while it is held: it may not be dropped, nor replaced by a move.
+  class Held {
+   public:
+    Held() = default;
+    Held(Held&& other) noexcept : lock_(other.Take()) {}
+    // Aborts if this is held.
+    Held& operator=(Held&& other) noexcept {
+      const Held before(std::move(*this));
+      lock_ = other.Take();
+      return *this;
+    }
+    ~Held();
+    explicit operator bool() const { return static_cast<bool>(lock_); }
+    const HeldLock& operator*() const { return lock_; }
+    const HeldLock* operator->() const { return &lock_; }
+    void Set(const HeldLock& lock) { lock_ = lock; }
+    HeldLock Take() { return std::exchange(lock_, {}); }
+
+   private:
+    HeldLock lock_;
+  };
 
   enum class Outcome : uint8_t { kApplied, kNotApplied };
   // A commit on its way.
@@ -357,7 +399,7 @@ class [[nodiscard]] RemoteLock {
   LocalAddress taken_word_;
   LocalAddress released_word_;
   LockTable::Turn turn_;  // none without hierarchical locks
-  HeldLock held_;
+  Held held_;
   Pending pending_;
   LinkedMemory linked_;
   bool is_merge_ = false;

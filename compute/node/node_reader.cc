@@ -3,8 +3,6 @@
 #include <optional>
 #include <span>
 
-#include "compute/lock/take_lock.h"
-
 namespace gossamer {
 
 Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
@@ -113,7 +111,7 @@ Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress i
   lock.UseWords(word.value().address(), word.value().address());
   BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
   const Verb read = Verb::Read(pointer.offset(), store_.parameters.node_bytes, into);
-  BOOST_OUTCOME_CO_TRYV(co_await TakeLock(op, lock, {&read, 1}));
+  BOOST_OUTCOME_CO_TRYV(co_await lock.Take({&read, 1}));
   co_return co_await lock.Release();
 }
 

@@ -10,7 +10,7 @@
 #include "compute/allocation/session_allocator.h"
 #include "compute/cache/session_cache.h"
 #include "compute/counters/session_counts.h"
-#include "compute/lock/remote_locks.h"
+#include "compute/lock/remote_lock.h"
 #include "compute/node/block_reader.h"
 #include "compute/node/descent.h"
 #include "compute/node/node_reader.h"

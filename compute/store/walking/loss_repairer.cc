@@ -7,7 +7,6 @@
 #include <string>
 
 #include "compute/leaf/unit_buffers.h"
-#include "compute/lock/take_lock.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
@@ -233,7 +232,7 @@ Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, const I
                                              const std::map<std::string, RemotePtr>& below) {
   RemoteLock lock(context_.locks, op);
   BufferLease buffers;
-  BOOST_OUTCOME_CO_TRYV(co_await Lock(op, place.node, lock, buffers));
+  BOOST_OUTCOME_CO_TRYV(co_await Lock(place.node, lock, buffers));
   std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
   const bool is_it = node && !node->frozen && node->level == place.level &&
                      node->low() == place.low.view() && node->sibling == seen.sibling;
@@ -338,8 +337,7 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
   co_return right;
 }
 
-Task<Status> LossRepairer::Lock(const Op& op, RemotePtr node, RemoteLock& lock,
-                                BufferLease& buffers) {
+Task<Status> LossRepairer::Lock(RemotePtr node, RemoteLock& lock, BufferLease& buffers) {
   Result<BufferLease> made = context_.links.Buffer(LockedBuffers::Bytes(node_bytes()));
   if (!made) co_return made.error();
   buffers = std::move(made.value());
@@ -347,7 +345,7 @@ Task<Status> LossRepairer::Lock(const Op& op, RemotePtr node, RemoteLock& lock,
                 buffers.address(LockedBuffers::kUnlockWord));
   const Verb read = Verb::Read(node.offset(), node_bytes(), buffers.address(LockedBuffers::kImage));
   BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(node));
-  co_return co_await TakeLock(op, lock, {&read, 1});
+  co_return co_await lock.Take({&read, 1});
 }
 
 Task<Status> LossRepairer::Commit(Op& op, const Place& place, NodeVersion version, NewNodes& added,

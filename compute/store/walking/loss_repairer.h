@@ -119,7 +119,7 @@ class LossRepairer {
                                  const HighFence& end, RemotePtr sibling, RemotePtr child,
                                  NewNodes& added);
   // Locks the node, and READs it behind the lock.
-  Task<Status> Lock(const Op& op, RemotePtr node, RemoteLock& lock, BufferLease& buffers);
+  Task<Status> Lock(RemotePtr node, RemoteLock& lock, BufferLease& buffers);
   // Writes the new nodes; then the image in `buffers`, of the next version, and ends the lock.
   Task<Status> Commit(Op& op, const Place& place, NodeVersion version, NewNodes& added,
                       RemoteLock& lock, const BufferLease& buffers);

@@ -103,7 +103,7 @@ Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& e
 
   RemoteLock lock(context_.locks, op);
   BufferLease buffers;
-  BOOST_OUTCOME_CO_TRYV(co_await Lock(op, place.node, lock, buffers));
+  BOOST_OUTCOME_CO_TRYV(co_await Lock(place.node, lock, buffers));
   NewNodes added(context_);
   NodeVersion version{0};
   const auto was_lost = [] { return true; };
@@ -195,7 +195,7 @@ Task<Status> LossRepairer::VisitLeaf(Op& op, const Place& place, HighFence& next
   if (lost != 0 && !options_.dry_run) {
     RemoteLock lock(context_.locks, op);
     BufferLease buffers;
-    BOOST_OUTCOME_CO_TRYV(co_await Lock(op, place.node, lock, buffers));
+    BOOST_OUTCOME_CO_TRYV(co_await Lock(place.node, lock, buffers));
     const std::optional<LeafView> leaf =
         LeafView::Parse(ImageIn(buffers), place.node, context_.geometry(), place.low);
     if (!leaf || leaf->frozen()) co_return co_await ReleaseAfter(lock, HasChanged());

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "compute/leaf/unit_buffers.h"
-#include "compute/lock/take_lock.h"
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
 #include "compute/tree/shape/check_child.h"
@@ -44,7 +43,7 @@ Task<Result<RootWord>> TreeHeight::Lock(Op& op, RemoteLock& lock, LocalAddress w
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, lock.server()));
   const LocalAddress root_at = words + kRootWord;
   const Verb read = Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, root_at);
-  BOOST_OUTCOME_CO_TRYV(co_await TakeLock(op, lock, {&read, 1}));
+  BOOST_OUTCOME_CO_TRYV(co_await lock.Take({&read, 1}));
   const RootWord root = RootWord::FromWord(WordAt(root_at));
   context_.cache.SetRoot(op.began.flushes, root);
   co_return root;
