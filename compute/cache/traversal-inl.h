@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <span>
 
-#include "compute/cache/prefetch.h"
 #include "compute/cache/separator_index.h"
 #include "compute/cache/separator_node.h"
 #include "compute/cache/traversal.h"

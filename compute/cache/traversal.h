@@ -27,6 +27,16 @@ struct Place {
   uint32_t index = 0;
 };
 
+// What a traversal prefetches when it knows a key's next node (Spiderman's options).
+enum class Prefetch : uint8_t {
+  kHeader,           // the header; lines of digests and payload are waited for
+  kHeaderAndMiddle,  // the header; then, in a round of its own, the line of digests
+  kWhole,            // the header and all digests of a node of usual size
+  kChildren,         // kHeaderAndMiddle; then, in a round of its own, the payload
+  kPredicted,        // the header and the line where the key would be if separators were even
+  kPayload,          // kHeaderAndMiddle; the payload for nodes of the tree only
+};
+
 // Most keys of one group.
 inline constexpr size_t kMaxGroup = 64;
 

@@ -40,7 +40,7 @@ void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
   for (uint32_t number = 0; number < geometry_.units(); ++number) {
     const KeyView prefix = Unit(number).prefix();
     Unit(number).ForEach([&](const Entry& entry) {
-      const Key* const whole = entry.is_long() ? long_keys_.Find(entry.block()) : nullptr;
+      const Key* const whole = entry.is_long() ? LongKeyOf(entry) : nullptr;
       entries[next++] = {whole == nullptr ? arena.Join(prefix, entry.key) : arena.Copy(*whole),
                          entry.stored, entry.kind};
     });
@@ -96,7 +96,7 @@ LeafEditor::Found LeafEditor::FindIn(uint32_t number, KeyView key) const {
   if (!found.entry && key.size() > geometry_.max_suffix_bytes()) {
     // Different keys may have one hash.
     found.entry = unit.FindLong(key, KeyHash(key), [&](const Entry& entry) {
-      const Key* const whole = long_keys_.Find(entry.block());
+      const Key* const whole = LongKeyOf(entry);
       found.is_unsure = whole == nullptr;
       return rules::IsTheKey(whole == nullptr || whole->view() == key);
     });

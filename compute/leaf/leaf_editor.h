@@ -15,6 +15,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -23,7 +24,6 @@
 #include <vector>
 
 #include "common/status.h"
-#include "compute/leaf/long_keys.h"
 #include "compute/leaf/modification.h"
 #include "gossamer/counters.h"
 #include "proto/leaf.h"
@@ -33,6 +33,9 @@ namespace gossamer {
 // A leaf that is filled to less than this part after a delete may be worth a merge. Groups of one
 // leaf differ: some look so in a leaf that is twice as full.
 inline constexpr size_t kSparseFraction = 4;
+
+// Long keys of a leaf that were read from their blocks, by the blocks' pointers.
+using LongKeys = std::map<uint64_t, Key>;
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete, kModify };
 // The modes of plain writes: all but kModify, which needs a Modification.
@@ -116,7 +119,7 @@ class LeafEditor {
   std::vector<LongRef> UnknownLongKeys(std::optional<KeyView> key) const;
   // Whether the key of `entry`, an entry of `AppendTo`, is whole.
   bool knows_key(const Entry& entry) const {
-    return !entry.is_long() || long_keys_.Find(entry.block()) != nullptr;
+    return !entry.is_long() || LongKeyOf(entry) != nullptr;
   }
   LongKeys& long_keys() { return long_keys_; }
 
@@ -173,6 +176,12 @@ class LeafEditor {
 
  private:
   static constexpr size_t kMaxRemoved = 8;
+
+  // The key of an entry that has a long one. Null if it was not read.
+  const Key* LongKeyOf(const Entry& entry) const {
+    const auto found = long_keys_.find(entry.block().pointer);
+    return found == long_keys_.end() ? nullptr : &found->second;
+  }
 
   void SetView(uint32_t number, const GroupView& view) {
     std::construct_at(reinterpret_cast<GroupView*>(&views_[number * sizeof(GroupView)]), view);

@@ -4,7 +4,6 @@
 
 #include "compute/rules/rules.h"
 #include "compute/session/registration.h"
-#include "compute/session/rest_after_try.h"
 
 namespace gossamer {
 namespace {

@@ -55,7 +55,7 @@ Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const LongR
     if (!key || KeyHash(*key) != refs[i].key_hash) {
       co_return CorruptNode(leaf, "a leaf whose long keys are not in their blocks");
     }
-    keys.Add(refs[i].block, *key);
+    keys.emplace(refs[i].block.pointer, *key);
   }
   co_return Ok();
 }

@@ -11,7 +11,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/leaf/long_keys.h"
+#include "compute/leaf/leaf_editor.h"
 #include "compute/session/links.h"
 #include "proto/value_block.h"
 

@@ -30,12 +30,22 @@
 #include "compute/session/op.h"
 #include "compute/session/pauses.h"
 #include "compute/session/registration.h"
-#include "compute/session/server_search.h"
 #include "compute/session/servers.h"
 #include "proto/lock_word.h"
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
+
+// An operation waits for a memory server that joined after the store was opened.
+struct ServerSearch : Scheduler::Sleeper {
+  ServerSearch(Scheduler& own, ServerId sought) : Sleeper(own), server(sought) {}
+
+  const ServerId server;
+  Status found = Ok();
+};
+
+// kGoesOn: another thread sets `found` and then wakes the search.
+enum class SearchState : uint8_t { kEnded, kGoesOn };
 
 class Links {
  public:

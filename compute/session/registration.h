@@ -8,6 +8,7 @@
 // is in force.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -24,6 +25,13 @@ namespace gossamer {
 // process may have been stopped meanwhile. (A lost queue pair is noticed sooner.)
 inline constexpr std::chrono::milliseconds kSilentRegistration{100};
 inline constexpr uint32_t kMostSilences = 2;
+
+// How long to pause after a failed try to reach a server: four times as long as the try took, so
+// that tries, which block others, are rare, but at least `least`.
+template <typename Duration>
+constexpr Duration RestAfterTry(Duration took, Duration least = Duration{0}) {
+  return std::max(least, 4 * took);
+}
 
 struct Registration {
   Lease lease;

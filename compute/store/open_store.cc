@@ -12,7 +12,6 @@
 #include "common/random_id.h"
 #include "compute/session/control_client.h"
 #include "compute/session/registration.h"
-#include "compute/session/rest_after_try.h"
 #include "compute/store/open_session.h"
 #include "compute/tree/tree.h"
 

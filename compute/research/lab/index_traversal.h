@@ -5,7 +5,6 @@
 #include <span>
 #include <string_view>
 
-#include "compute/cache/prefetch.h"
 #include "compute/cache/traversal.h"
 
 namespace gossamer::lab {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/bootstrap/bootstrap.h"
-#include "compute/session/rest_after_try.h"
+#include "compute/session/registration.h"
 #include "compute/store/open_store.h"
 
 namespace gossamer {

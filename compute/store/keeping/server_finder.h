@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "common/status.h"
-#include "compute/session/server_search.h"
+#include "compute/session/links.h"
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
