@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
+#include <memory>
 
 #include "compute/session/servers.h"
 #include "proto/remote_ptr.h"
@@ -69,42 +69,31 @@ class [[nodiscard]] Allocated {
   Allocated() = default;
   Allocated(RemoteAllocator& allocator, Pointer pointer, uint32_t bytes,
             const AllocationStamp& stamp)
-      : allocator_(&allocator), pointer_(pointer), bytes_(bytes), stamp_(stamp) {}
-  Allocated(Allocated&& other) noexcept
-      : allocator_(std::exchange(other.allocator_, nullptr)),
-        pointer_(other.pointer_),
-        bytes_(other.bytes_),
-        stamp_(other.stamp_),
-        is_posted_(other.is_posted_) {}
-  Allocated& operator=(Allocated&& other) noexcept {
-    if (this == &other) return *this;
-    End();
-    allocator_ = std::exchange(other.allocator_, nullptr);
-    pointer_ = other.pointer_;
-    bytes_ = other.bytes_;
-    stamp_ = other.stamp_;
-    is_posted_ = other.is_posted_;
-    return *this;
-  }
-  ~Allocated() { End(); }
+      : memory_(&allocator, {pointer, bytes, stamp}) {}
 
-  Pointer pointer() const { return pointer_; }
-  const AllocationStamp& stamp() const { return stamp_; }
+  Pointer pointer() const { return memory_.get_deleter().pointer; }
+  const AllocationStamp& stamp() const { return memory_.get_deleter().stamp; }
   // Call before posting verbs that write to the memory or make it reachable.
-  void Posted() { is_posted_ = true; }
+  void Posted() { memory_.get_deleter().is_posted = true; }
   // Call once the batch has succeeded that made it reachable.
-  void Linked() { allocator_ = nullptr; }
+  void Linked() { memory_.release(); }
   // Requires (unchecked): no verb that writes to the memory is in flight, and nothing refers to it.
-  void GiveBack();
+  void GiveBack() {
+    memory_.get_deleter().is_posted = false;
+    memory_.reset();
+  }
 
  private:
-  void End();
+  struct Piece {
+    Pointer pointer{};
+    uint32_t bytes = 0;
+    AllocationStamp stamp;
+    bool is_posted = false;
 
-  RemoteAllocator* allocator_ = nullptr;
-  Pointer pointer_;
-  uint32_t bytes_ = 0;
-  AllocationStamp stamp_;
-  bool is_posted_ = false;
+    void operator()(RemoteAllocator* allocator) const;
+  };
+
+  std::unique_ptr<RemoteAllocator, Piece> memory_;
 };
 
 }  // namespace gossamer

@@ -311,14 +311,8 @@ class RemoteAllocator {
 };
 
 template <typename Pointer>
-void Allocated<Pointer>::GiveBack() {
-  if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->GiveBack(pointer_, bytes_, stamp_);
-}
-
-template <typename Pointer>
-void Allocated<Pointer>::End() {
-  if (!is_posted_) return GiveBack();
-  if (allocator_ != nullptr) allocator_->LeaveBehind();
+void Allocated<Pointer>::Piece::operator()(RemoteAllocator* allocator) const {
+  is_posted ? allocator->LeaveBehind() : allocator->GiveBack(pointer, bytes, stamp);
 }
 
 }  // namespace gossamer

@@ -39,7 +39,7 @@ FillPlan::Work FillPlan::Next(NodeCache::Reader& reader, Nodes& next) {
   }
   next.level = level_;
   works_.fetch_add(1, std::memory_order_relaxed);
-  return Work(*this);
+  return Work(this);
 }
 
 bool FillPlan::MayFillLevel(NodeCache::Reader& reader) {

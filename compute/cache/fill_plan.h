@@ -17,8 +17,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "compute/cache/node_cache.h"
@@ -38,21 +38,11 @@ class FillPlan {
   };
 
   // Some of a pass's work. The pass goes on to the next level only after all works have ended.
-  class [[nodiscard]] Work {
-   public:
-    Work() = default;  // nothing to do
-    Work(Work&& other) noexcept : plan_(std::exchange(other.plan_, nullptr)) {}
-    Work& operator=(Work&&) = delete;
-    ~Work() {
-      if (plan_ != nullptr) plan_->works_.fetch_sub(1, std::memory_order_release);
-    }
-    explicit operator bool() const { return plan_ != nullptr; }
-
-   private:
-    friend class FillPlan;
-    explicit Work(FillPlan& plan) : plan_(&plan) {}
-    FillPlan* plan_ = nullptr;
+  // Null: there is nothing to do.
+  struct EndWork {
+    void operator()(FillPlan* plan) const { plan->works_.fetch_sub(1, std::memory_order_release); }
   };
+  using Work = std::unique_ptr<FillPlan, EndWork>;
 
   FillPlan(NodeCache& cache, uint32_t node_bytes) : cache_(cache), node_bytes_(node_bytes) {}
 
@@ -64,7 +54,7 @@ class FillPlan {
   // Sets `next` to the missing nodes below the next parent. The caller holds the work until they
   // are in the cache. Returns none if there is nothing to do: the pass has ended, others still READ
   // nodes of the level above, or another session is looking for nodes.
-  Work Next(NodeCache::Reader& reader, Nodes& next);
+  [[nodiscard]] Work Next(NodeCache::Reader& reader, Nodes& next);
   // Whether there is room for one more node. Nodes that would evict others should not enter.
   bool HasRoom() const { return cache_.room() >= BytesOf(1); }
 

@@ -70,13 +70,12 @@ LockTable::ClosedPlace LockTable::Turn::Close(const LockPlace& place) {
   }
   while (!sent_away.empty()) Resume(sent_away.Pop(), Answer::kClosed);
   if (next != nullptr) WakeFrom(scheduler_, *next);
-  return ClosedPlace(queue, place);
+  return ClosedPlace(queue, {place});
 }
 
-LockTable::ClosedPlace::~ClosedPlace() {
-  if (queue_ == nullptr) return;
-  const Guard guard(*queue_);
-  queue_->closed.erase(std::ranges::find(queue_->closed, place_));
+void LockTable::OpenPlace::operator()(Queue* queue) const {
+  const Guard guard(*queue);
+  queue->closed.erase(std::ranges::find(queue->closed, place));
 }
 
 LockTable::Waiter* LockTable::Turn::NextAt(const LockPlace& place) {

@@ -29,6 +29,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -114,26 +115,12 @@ class LockTable {
   };
 
  public:
-  // Keeps a place closed while it lives.
-  class [[nodiscard]] ClosedPlace {
-   public:
-    ClosedPlace() = default;
-    ClosedPlace(ClosedPlace&& other) noexcept
-        : queue_(std::exchange(other.queue_, nullptr)), place_(other.place_) {}
-    ClosedPlace& operator=(ClosedPlace&& other) noexcept {
-      std::swap(queue_, other.queue_);
-      std::swap(place_, other.place_);
-      return *this;
-    }
-    ~ClosedPlace();
-
-   private:
-    friend class LockTable;
-    ClosedPlace(Queue* queue, const LockPlace& place) : queue_(queue), place_(place) {}
-
-    Queue* queue_ = nullptr;
-    LockPlace place_;
+  struct OpenPlace {
+    LockPlace place;
+    void operator()(Queue* queue) const;
   };
+  // Keeps a place closed while it lives.
+  using ClosedPlace = std::unique_ptr<Queue, OpenPlace>;
 
   // A turn, until it is given up, handed over or destroyed.
   class Turn {
@@ -156,7 +143,7 @@ class LockTable {
     // Ends the turn. All waiters for `place`, present and future, get kClosed while the result
     // lives. Other waiters of the queue are unaffected. Allocates.
     // Requires: this is a turn at `place`.
-    ClosedPlace Close(const LockPlace& place);
+    [[nodiscard]] ClosedPlace Close(const LockPlace& place);
 
     // Returns the first waiter for `place`, or null, also if the turn is shared. It stays in the
     // queue until this turn ends.
