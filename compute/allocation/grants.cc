@@ -30,10 +30,10 @@ bool AreNearlyFull(const control::Usage& total, FillAlarm& alarm) {
 
 }  // namespace
 
-Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& scheduler,
-                                                                 ServerId server, Wanted wanted,
-                                                                 bool although_down,
-                                                                 WireCounts& wire) {
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Asker asker, ServerId server,
+                                                                 Wanted wanted,
+                                                                 bool although_down) {
+  Scheduler& scheduler = asker.scheduler;
   for (;;) {
     const std::optional<Piece> piece = Cut(server, wanted);
     if (piece) co_return *piece;
@@ -47,7 +47,7 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& sche
       co_await AwaitRefill(scheduler, server);
       continue;
     }
-    Status answered = co_await ConfirmOrRefill(scheduler, server, wanted, wire);
+    Status answered = co_await ConfirmOrRefill(asker, server, wanted);
     EndRefill(server);
     BOOST_OUTCOME_CO_TRYV(std::move(answered));
   }
@@ -88,8 +88,7 @@ Task<void> RemoteAllocator::AwaitRefill(Scheduler& scheduler, ServerId server) {
   if (!is_forgotten) co_await Scheduler::SleepUntilWoken(waiter);  // the refill has just ended
 }
 
-Task<Status> RemoteAllocator::ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
-                                              WireCounts& wire) {
+Task<Status> RemoteAllocator::ConfirmOrRefill(Asker asker, ServerId server, Wanted wanted) {
   uint64_t asked_at = 0;
   bool needs_memory = false;
   {
@@ -97,10 +96,10 @@ Task<Status> RemoteAllocator::ConfirmOrRefill(Scheduler& scheduler, ServerId ser
     asked_at = registrations_;
     needs_memory = IsConfirmed(server) || state_[server].granted.empty();
   }
-  if (needs_memory) co_return co_await Refill(scheduler, server, wanted, asked_at, wire);
-  ++wire.sends;
-  ++wire.round_trips;
-  const Result<Registration> registered = co_await RegisterOver(scheduler.endpoint(), server);
+  if (needs_memory) co_return co_await Refill(asker, server, wanted, asked_at);
+  ++asker.wire.sends;
+  ++asker.wire.round_trips;
+  const Result<Registration> registered = co_await RegisterOver(asker.scheduler.endpoint(), server);
   const std::lock_guard lock(mutex_);
   if (!registered) co_return registered.error();
   ForgetOlder(server, registered.value().lease);
@@ -113,13 +112,14 @@ void RemoteAllocator::Confirm(ServerId server, const Lease& lease, uint64_t aske
   if (lease == state.lease) state.confirmed = std::max(state.confirmed, asked_at);
 }
 
-Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Wanted wanted,
-                                     uint64_t asked_at, WireCounts& wire) {
+Task<Status> RemoteAllocator::Refill(Asker asker, ServerId server, Wanted wanted,
+                                     uint64_t asked_at) {
+  Scheduler& scheduler = asker.scheduler;
   control::AllocateRequest request;
   request.bytes = wanted.bytes;
   request.kind = wanted.kind;
-  ++wire.sends;
-  ++wire.round_trips;
+  ++asker.wire.sends;
+  ++asker.wire.round_trips;
   const bool is_sent = scheduler.endpoint().WorkingQueuePairId(server) != 0;
   const Result<control::AllocateReply> answer =
       co_await CallControl<control::AllocateReply>(scheduler.endpoint(), server, request);
@@ -229,18 +229,16 @@ Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
   co_return;
 }
 
-bool RemoteAllocator::HasReleasedAll(ServerId server) const {
+bool RemoteAllocator::HasReleasedAll(ServerId server) {
   const std::lock_guard lock(mutex_);
-  const auto returns = returns_.find(server);
-  return !has_left_memory_ && (returns == returns_.end() || returns->second.ranges.empty());
+  return !has_left_memory_ && returns_[server].ranges.empty();
 }
 
-bool RemoteAllocator::AreReturnsDue(const Endpoint& endpoint) const {
+bool RemoteAllocator::AreReturnsDue(const Endpoint& endpoint) {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(returns_, [&](const auto& each) {
     const auto& [server, returns] = each;
-    const auto state = state_.find(server);
-    return FillsARequest(returns.ranges) && state != state_.end() && state->second.lease &&
+    return FillsARequest(returns.ranges) && state_[server].lease &&
            endpoint.WorkingQueuePairId(server) != 0;
   });
 }
@@ -275,17 +273,15 @@ Task<void> RemoteAllocator::GiveBackTo(Scheduler& scheduler, ServerId server, bo
   --returns_under_way_;
 }
 
-bool RemoteAllocator::HasOverdueReturns(ServerId server) const {
+bool RemoteAllocator::HasOverdueReturns(ServerId server) {
   const std::lock_guard lock(mutex_);
-  const auto returns = returns_.find(server);
-  return returns != returns_.end() && returns->second.is_overdue;
+  return returns_[server].is_overdue;
 }
 
-bool RemoteAllocator::HasReturnsUnderWay(ServerId server) const {
+bool RemoteAllocator::HasReturnsUnderWay(ServerId server) {
   const std::lock_guard lock(mutex_);
-  const auto returns = returns_.find(server);
-  return returns != returns_.end() &&
-         (returns->second.is_overdue || returns->second.under_way != 0);
+  const Returns& returns = returns_[server];
+  return returns.is_overdue || returns.under_way != 0;
 }
 
 // Between the offer and the request, a session may be granted some of the memory again. The server
@@ -313,11 +309,9 @@ Task<bool> RemoteAllocator::GiveUp(Scheduler& scheduler, ServerId server,
   co_return reply&& reply.value().bytes != 0;
 }
 
-RemoteAllocator::Granted RemoteAllocator::GrantedOn(ServerId server) const {
+RemoteAllocator::Granted RemoteAllocator::GrantedOn(ServerId server) {
   const std::lock_guard lock(mutex_);
-  const auto state = state_.find(server);
-  if (state == state_.end()) return {};
-  return {state->second.lease, state->second.granted};
+  return {state_[server].lease, state_[server].granted};
 }
 
 std::optional<uint64_t> RemoteAllocator::UnknownReturn(ServerId server) const {

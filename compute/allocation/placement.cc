@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/random.h"
+
 namespace gossamer {
 namespace {
 
@@ -76,15 +78,7 @@ Placement::Rank Placement::RankOf(ServerId id, const Wanted& wanted) const {
   const auto cut = static_cast<double>(server.cut_bytes[index]);
   return {needs_extent && used > share * kOverfull + slack,
           server.room() > 0 ? cut / server.room() : std::numeric_limits<double>::infinity(),
-          ChanceOf(id)};
-}
-
-// splitmix64 (Steele et al. '14).
-uint64_t Placement::ChanceOf(ServerId id) const {
-  uint64_t mixed = seed_ + (ToInteger(id) + uint64_t{1}) * 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-  return mixed ^ mixed >> 31;
+          SplitMix64::Mix(seed_ + (ToInteger(id) + uint64_t{1}) * 0x9e3779b97f4a7c15)};
 }
 
 }  // namespace gossamer

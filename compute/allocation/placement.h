@@ -78,7 +78,6 @@ class Placement {
     double used_per_room;  // bytes of the kind in use per byte of room, over all servers
   };
   Rank RankOf(ServerId id, const Wanted& wanted) const;
-  uint64_t ChanceOf(ServerId id) const;
 
   const uint64_t seed_;
   const uint32_t node_bytes_;

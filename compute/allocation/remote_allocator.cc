@@ -30,36 +30,32 @@ std::string NameOf(ServerId server) { return fmt::format("memory server {}", ToI
 
 }  // namespace
 
-Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& scheduler,
-                                                                 ServerId near, NodeKind kind,
-                                                                 WireCounts& wire,
-                                                                 std::optional<ServerId>& lost) {
+Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Asker asker, ServerId near,
+                                                                 NodeKind kind) {
   const bool is_internal = kind == NodeKind::kInternal;
   const Wanted wanted{control::ExtentKind::kNodes, node_bytes_, is_internal};
-  const Result<Piece> piece = co_await Allocate(scheduler, near, wanted, wire, lost);
+  const Result<Piece> piece = co_await Allocate(asker, near, wanted);
   if (!piece) co_return piece.error();
   const RemotePtr node(piece.value().server, piece.value().offset, piece.value().generation);
   co_return Allocated<RemotePtr>(*this, node, node_bytes_, piece.value().stamp);
 }
 
-Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Scheduler& scheduler,
-                                                                 uint32_t length, WireCounts& wire,
-                                                                 std::optional<ServerId>& lost) {
+Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Asker asker, uint32_t length) {
   const uint32_t bytes = BlockBytes(length);
   {
     const std::lock_guard lock(mutex_);
-    const std::optional<BlockPtr> block = TakeFreed(bytes, scheduler.Now(), true);
+    const std::optional<BlockPtr> block = TakeFreed(bytes, asker.scheduler.Now(), true);
     if (block) co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
   }
   const Wanted wanted{control::ExtentKind::kBlocks, bytes};
-  const Result<Piece> piece = co_await Allocate(scheduler, std::nullopt, wanted, wire, lost);
+  const Result<Piece> piece = co_await Allocate(asker, std::nullopt, wanted);
   if (piece) {
     const BlockPtr block(piece.value().server, piece.value().offset, piece.value().generation);
     co_return Allocated<BlockPtr>(*this, block, bytes, piece.value().stamp);
   }
   // As a last resort reuse memory within its grace: a late reader notices the change.
   const std::lock_guard lock(mutex_);
-  const std::optional<BlockPtr> block = TakeFreed(bytes, scheduler.Now(), false);
+  const std::optional<BlockPtr> block = TakeFreed(bytes, asker.scheduler.Now(), false);
   if (!block) co_return piece.error();
   co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
 }
@@ -171,11 +167,9 @@ void RemoteAllocator::Ungrant(ServerId server, uint64_t offset, uint64_t bytes) 
 }
 
 // Whether this compute server carved it under its present lease.
-bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) const {
+bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) {
   if (!rules::ForgetsOldGrants()) return true;
-  const auto state = state_.find(server);
-  if (state == state_.end()) return false;
-  const std::map<uint64_t, uint64_t>& granted = state->second.granted;
+  const std::map<uint64_t, uint64_t>& granted = state_[server].granted;
   const auto behind = granted.upper_bound(offset);
   return behind != granted.begin() && std::prev(behind)->second > offset;
 }
@@ -281,30 +275,28 @@ std::optional<RemoteAllocator::Piece> RemoteAllocator::Cut(ServerId server, cons
   return std::nullopt;
 }
 
-Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& scheduler,
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Asker asker,
                                                                std::optional<ServerId> near,
-                                                               Wanted wanted, WireCounts& wire,
-                                                               std::optional<ServerId>& lost) {
-  Result<Piece> piece = co_await TryAll(scheduler, near, wanted, wire, lost);
+                                                               Wanted wanted) {
+  Result<Piece> piece = co_await TryAll(asker, near, wanted);
   if (piece || piece.error().code != Code::kExhausted || !GiveUpUnused()) co_return piece;
   // What was freed here may be enough.
-  co_await GiveBackReturns(scheduler);
+  co_await GiveBackReturns(asker.scheduler);
   for (int i = 0; i < kMostWaits && returns_under_way_ != 0; ++i) {
-    co_await scheduler.SleepFor(kReturnInterval);
+    co_await asker.scheduler.SleepFor(kReturnInterval);
   }
-  co_return co_await TryAll(scheduler, near, wanted, wire, lost);
+  co_return co_await TryAll(asker, near, wanted);
 }
 
-Task<Result<RemoteAllocator::Piece>> RemoteAllocator::TryAll(Scheduler& scheduler,
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::TryAll(Asker asker,
                                                              std::optional<ServerId> near,
-                                                             Wanted wanted, WireCounts& wire,
-                                                             std::optional<ServerId>& lost) {
+                                                             Wanted wanted) {
   std::string reasons;
   Code code = Code::kExhausted;
-  const Candidates candidates = FindCandidates(near, wanted, scheduler.Now());
+  const Candidates candidates = FindCandidates(near, wanted, asker.scheduler.Now());
   for (const bool is_down : {false, true}) {
     for (const ServerId server : is_down ? candidates.down : candidates.up) {
-      const Result<Piece> piece = co_await AllocateOn(scheduler, server, wanted, is_down, wire);
+      const Result<Piece> piece = co_await AllocateOn(asker, server, wanted, is_down);
       if (piece) co_return piece;
       const Error& error = piece.error();
       reasons += "; " + NameOf(server) + ": " + error.message;
@@ -312,8 +304,8 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::TryAll(Scheduler& schedule
       code = error.code;
       // A server that has ended the lease is reachable. It grants memory once this session has
       // registered.
-      if (code != Code::kFenced) Lost(server, scheduler.Now());
-      if (!lost) lost = server;
+      if (code != Code::kFenced) Lost(server, asker.scheduler.Now());
+      if (!asker.lost) asker.lost = server;
     }
   }
   // A full server may have just filled our extents: it granted another coroutine's request and

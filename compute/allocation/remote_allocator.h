@@ -67,19 +67,21 @@ class RemoteAllocator {
         placement_(seed, node_bytes),
         patience_(patience) {}
 
+  // The operation that wants memory.
+  struct Asker {
+    Scheduler& scheduler;
+    WireCounts& wire;  // counts control messages
+    // Set to a server whose queue pair or lease failed, even if another one served.
+    std::optional<ServerId>& lost;
+  };
   // Allocates a leaf on `near`'s server, unless `Placement` prefers another, or that one is full or
-  // unreachable. Allocates an internal node on server 0 unless that has no memory. Counts control
-  // messages in `wire`. Sets `lost` to a server whose queue pair or lease failed, even if another
-  // one served.
+  // unreachable. Allocates an internal node on server 0 unless that has no memory.
   // Errors: Exhausted if all servers are full; NodeUnreachable or Fenced if one was lost that is
   // not.
   // Cost: 0 RT; 1 RT for each server asked for more memory or about its lease.
-  Task<Result<Allocated<RemotePtr>>> AllocateNode(Scheduler& scheduler, ServerId near,
-                                                  NodeKind kind, WireCounts& wire,
-                                                  std::optional<ServerId>& lost);
+  Task<Result<Allocated<RemotePtr>>> AllocateNode(Asker asker, ServerId near, NodeKind kind);
   // The same for a block that holds a value of `length` bytes.
-  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Scheduler& scheduler, uint32_t length,
-                                                  WireCounts& wire, std::optional<ServerId>& lost);
+  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Asker asker, uint32_t length);
   // Takes back memory that was never reachable and has no WRITE in flight. `bytes`: as allocated.
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
@@ -100,13 +102,13 @@ class RemoteAllocator {
 
   // Whether as much waits to be given back to some server as makes FreeBlock return true. Only
   // servers that the endpoint can reach.
-  bool AreReturnsDue(const Endpoint& endpoint) const;
+  bool AreReturnsDue(const Endpoint& endpoint);
   bool is_giving_back() const { return returns_under_way_ != 0; }
   // Whether a call of GiveBackReturns has kept something for the server, and none has sent it
   // since.
-  bool HasOverdueReturns(ServerId server) const;
+  bool HasOverdueReturns(ServerId server);
   // The same, or something is on its way to the server.
-  bool HasReturnsUnderWay(ServerId server) const;
+  bool HasReturnsUnderWay(ServerId server);
   // A queue pair that carried a request to take memory back, whose answer is lost: the server may
   // still handle it until the queue pair is destroyed, or the lease has ended. The queue pair may
   // work: then only the answer is late. nullopt: there is none.
@@ -152,7 +154,7 @@ class RemoteAllocator {
     std::optional<Lease> lease;
     std::map<uint64_t, uint64_t> ends;
   };
-  Granted GrantedOn(ServerId server) const;
+  Granted GrantedOn(ServerId server);
 
   // How many leases the memory servers have given this compute server.
   const std::atomic<uint64_t>& leases() const { return registrations_; }
@@ -175,7 +177,7 @@ class RemoteAllocator {
   void LeaveBehind() { has_left_memory_ = true; }
   // Whether all memory of the server's has been given back that is not in the tree (rule G3).
   // Requires (unchecked): ReleaseAll is done.
-  bool HasReleasedAll(ServerId server) const;
+  bool HasReleasedAll(ServerId server);
 
  private:
   struct Extent {
@@ -240,7 +242,7 @@ class RemoteAllocator {
   // confirmation.
   bool IsConfirmed(ServerId server) { return state_[server].confirmed == registrations_; }
   bool IsDown(ServerId server, Clock::time_point now) { return state_[server].down_until > now; }
-  bool IsOurs(ServerId server, uint64_t offset) const;
+  bool IsOurs(ServerId server, uint64_t offset);
   bool IsOfPresentLease(const AllocationStamp& stamp) const;
   void Forget(ServerId server, const Lease& lease);
   void ForgetOlder(ServerId server, const Lease& lease);
@@ -248,16 +250,13 @@ class RemoteAllocator {
 
   // Cuts a piece from the extents granted on `server`.
   std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
-  Task<Result<Piece>> Allocate(Scheduler& scheduler, std::optional<ServerId> near, Wanted wanted,
-                               WireCounts& wire, std::optional<ServerId>& lost);
+  Task<Result<Piece>> Allocate(Asker asker, std::optional<ServerId> near, Wanted wanted);
   // The same with what all servers have now.
-  Task<Result<Piece>> TryAll(Scheduler& scheduler, std::optional<ServerId> near, Wanted wanted,
-                             WireCounts& wire, std::optional<ServerId>& lost);
+  Task<Result<Piece>> TryAll(Asker asker, std::optional<ServerId> near, Wanted wanted);
 
   // -- what servers are asked for, and given back (grants.cc)
 
-  Task<Result<Piece>> AllocateOn(Scheduler& scheduler, ServerId server, Wanted wanted,
-                                 bool although_down, WireCounts& wire);
+  Task<Result<Piece>> AllocateOn(Asker asker, ServerId server, Wanted wanted, bool although_down);
   // One coroutine at a time asks a server: many run out together, and each extent is large.
   // Returns: whether the caller is the one. `EndRefill` must follow.
   bool StartRefill(ServerId server, Clock::time_point now);
@@ -265,12 +264,10 @@ class RemoteAllocator {
   // Waits for the end of a refill under way.
   Task<void> AwaitRefill(Scheduler& scheduler, ServerId server);
   // Asks the server to confirm its lease if granted memory needs that, or else for more memory.
-  Task<Status> ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
-                               WireCounts& wire);
+  Task<Status> ConfirmOrRefill(Asker asker, ServerId server, Wanted wanted);
   // The following need mutex_.
-  bool MayFree(ServerId server, uint64_t began) const {
-    const auto state = state_.find(server);
-    return state != state_.end() && state->second.lease && since_[ToInteger(server)] <= began;
+  bool MayFree(ServerId server, uint64_t began) {
+    return state_[server].lease && since_[ToInteger(server)] <= began;
   }
   // Adds freed memory to returns_.
   void ReturnFreed(ServerId server, const control::Range& range);
@@ -282,8 +279,7 @@ class RemoteAllocator {
   // Forgets that [offset, offset + bytes) was granted.
   void Ungrant(ServerId server, uint64_t offset, uint64_t bytes);
   // `asked_at`: registrations_ just before the request.
-  Task<Status> Refill(Scheduler& scheduler, ServerId server, Wanted wanted, uint64_t asked_at,
-                      WireCounts& wire);
+  Task<Status> Refill(Asker asker, ServerId server, Wanted wanted, uint64_t asked_at);
   // The server has shown that `lease` was in force after `asked_at`.
   void Confirm(ServerId server, const Lease& lease, uint64_t asked_at);
 

@@ -81,13 +81,13 @@ class RemoteAllocatorTest : public ::testing::Test {
   }
   Result<Allocated<RemotePtr>> Allocate(ServerId near = kFirst, NodeKind kind = NodeKind::kLeaf) {
     lost_.reset();
-    return scheduler_->Run(allocator_.AllocateNode(*scheduler_, near, kind, wire_, lost_));
+    return scheduler_->Run(allocator_.AllocateNode({*scheduler_, wire_, lost_}, near, kind));
   }
   Task<void> AllocateOver(Scheduler& scheduler) {
     WireCounts wire;
     std::optional<ServerId> lost;
     const auto node =
-        co_await allocator_.AllocateNode(scheduler, kFirst, NodeKind::kLeaf, wire, lost);
+        co_await allocator_.AllocateNode({scheduler, wire, lost}, kFirst, NodeKind::kLeaf);
     if (node) ++allocated_;
   }
   // Allocates a node that may be reachable.
@@ -99,7 +99,8 @@ class RemoteAllocatorTest : public ::testing::Test {
   BlockPtr Block() {
     lost_.reset();
     Allocated<BlockPtr> block =
-        scheduler_->Run(allocator_.AllocateBlock(*scheduler_, kBlockLength, wire_, lost_)).value();
+        scheduler_->Run(allocator_.AllocateBlock({*scheduler_, wire_, lost_}, kBlockLength))
+            .value();
     block.Linked();
     return block.pointer();
   }
@@ -493,7 +494,7 @@ TEST_F(RemoteAllocatorTest, AServerIsLeftOutLongerEachTimeItIsLost) {
   const auto lose = [&](std::chrono::milliseconds after) {
     allocator_.Lost(kSecond, scheduler.Now() - after);
     Allocated<RemotePtr> node =
-        scheduler.Run(allocator_.AllocateNode(scheduler, kSecond, NodeKind::kLeaf, wire_, lost_))
+        scheduler.Run(allocator_.AllocateNode({scheduler, wire_, lost_}, kSecond, NodeKind::kLeaf))
             .value();
     node.Posted();
     return node.pointer().server() == kFirst;

@@ -48,13 +48,13 @@ Task<Result<Allocated<Pointer>>> SessionAllocator::AllocateInReach(Op& op, Alloc
 Task<Result<Allocated<RemotePtr>>> SessionAllocator::AllocateNode(Op& op, ServerId near,
                                                                   NodeKind kind) {
   return AllocateInReach<RemotePtr>(op, [this, &op, near, kind](std::optional<ServerId>& lost) {
-    return allocator_.AllocateNode(links_.scheduler(), near, kind, op.wire, lost);
+    return allocator_.AllocateNode({links_.scheduler(), op.wire, lost}, near, kind);
   });
 }
 
 Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op, uint32_t length) {
   return AllocateInReach<BlockPtr>(op, [this, &op, length](std::optional<ServerId>& lost) {
-    return allocator_.AllocateBlock(links_.scheduler(), length, op.wire, lost);
+    return allocator_.AllocateBlock({links_.scheduler(), op.wire, lost}, length);
   });
 }
 

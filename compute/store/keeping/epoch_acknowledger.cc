@@ -18,7 +18,7 @@ uint32_t EpochAcknowledger::AcknowledgedTo(ServerId server) const {
 }
 
 bool EpochAcknowledger::MayAcknowledge(ServerId server) const {
-  const RemoteAllocator& allocator = store_.allocator;
+  RemoteAllocator& allocator = store_.allocator;
   return !store_.orphans.HasOn(server) && !allocator.UnknownReturn(server) &&
          !allocator.HasReturnsUnderWay(server);
 }

@@ -248,7 +248,7 @@ void MoveInternalNodes(TestCluster& cluster) {
       WireCounts wire;
       std::optional<ServerId> lost;
       Result<Allocated<RemotePtr>> allocated = scheduler.Run(
-          client.shared().allocator.AllocateNode(scheduler, kOther, NodeKind::kLeaf, wire, lost));
+          client.shared().allocator.AllocateNode({scheduler, wire, lost}, kOther, NodeKind::kLeaf));
       ASSERT_TRUE(allocated) << allocated.error().ToString();
       to = allocated.value().pointer();
       allocated.value().Posted();
