@@ -29,7 +29,7 @@ FillPlan::Work FillPlan::Next(NodeCache::Reader& reader, Nodes& next) {
       }
     }
     HighFence end;
-    const uint32_t children = cache_.FindMissing(reader, at_.key, level_, next.nodes, end);
+    const uint32_t children = reader.FindMissing(at_.key, level_, next.nodes, end);
     if (children == 0) {
       End();
       return {};
@@ -47,7 +47,7 @@ bool FillPlan::MayFillLevel(NodeCache::Reader& reader) {
   for (HighFence from = at_; !from.infinite;) {
     scratch_.clear();
     HighFence end;
-    const uint32_t children = cache_.FindMissing(reader, from.key, level_, scratch_, end);
+    const uint32_t children = reader.FindMissing(from.key, level_, scratch_, end);
     if (children == 0) return false;
     looked_at_ += children;
     missing += scratch_.size();

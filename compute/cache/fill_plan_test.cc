@@ -77,7 +77,7 @@ TEST_F(FillPlanTest, NamesEachMissingNodeOnce) {
   EXPECT_EQ(Fill(), 108u);
   for (uint64_t key = 0; key < 1000; ++key) {
     const std::string text = KeyOf(key);
-    EXPECT_EQ(cache_->Find(*reader_, SearchGoal::Covering(text), 0)->node, PointerOf(0, key));
+    EXPECT_EQ(reader_->Find(SearchGoal::Covering(text), 0)->node, PointerOf(0, key));
   }
 }
 
@@ -98,7 +98,7 @@ TEST_F(FillPlanTest, StopsAboveALevelThatDoesNotFit) {
   Start(uint64_t{40} << 10);
   Miss(FillPlan::kMisses);
   EXPECT_EQ(Fill(), 10u);  // level 2, but not the 100 nodes of level 1
-  EXPECT_EQ(cache_->Find(*reader_, SearchGoal::Covering(KeyOf(1)), 0)->level, 1u);
+  EXPECT_EQ(reader_->Find(SearchGoal::Covering(KeyOf(1)), 0)->level, 1u);
   named_.clear();
   Start(4096);
   Miss(FillPlan::kMisses);

@@ -27,7 +27,7 @@ TEST(NodeCacheTest, FewMissedNodesEnterAFullCache) {
   for (; misses < kMisses; ++gets) {
     const uint64_t at = random.Below(kNodes);
     const uint64_t from = 1000 * (1 + at);
-    if (FindLeaf(cache, reader, from + 1)) {
+    if (FindLeaf(reader, from + 1)) {
       has_entered[at] = true;
       continue;
     }
@@ -46,13 +46,13 @@ TEST(NodeCacheTest, AMissedNodeEntersWhereItReplacesNone) {
   cache.SetRoot(RootWord(NodeAt(1), 1));
   for (uint64_t i = 1; i <= 8; ++i)
     cache.InsertMissed(NodeAt(i), ParentOf(1000 * i, 1000 * i + 10));
-  for (uint64_t i = 1; i <= 8; ++i) EXPECT_TRUE(FindLeaf(cache, reader, 1000 * i)) << i;
+  for (uint64_t i = 1; i <= 8; ++i) EXPECT_TRUE(FindLeaf(reader, 1000 * i)) << i;
   NodeCache full(BytesOf(ParentOf(1000, 1010)));
   NodeCache::Reader of_full(full);
   full.SetRoot(RootWord(NodeAt(1), 1));
   for (uint32_t version = 1; version < 20; ++version) {
     full.InsertMissed(NodeAt(1), ParentOf(1000, 1010, version));
-    ASSERT_TRUE(FindLeaf(full, of_full, 1000)) << "alone, or forgotten";
+    ASSERT_TRUE(FindLeaf(of_full, 1000)) << "alone, or forgotten";
     full.Forget(1, KeyOf(1000), NodeAt(1));
   }
 }

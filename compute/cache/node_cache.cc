@@ -61,9 +61,9 @@ NodeCache::LeafRef NodeCache::RefOf(CachedNode node, uint32_t child) {
           node.separator(child)};
 }
 
-void NodeCache::CountUse(Reader& reader, const SeparatorNode* node) const {
-  if (!counts_uses_.load(std::memory_order_relaxed)) return;
-  std::atomic<uint8_t>& uses = reader.uses_[node->slot()];
+void NodeCache::Reader::CountUse(const SeparatorNode* node) {
+  if (!cache_.counts_uses_.load(std::memory_order_relaxed)) return;
+  std::atomic<uint8_t>& uses = uses_[node->slot()];
   const uint8_t before = uses.load(std::memory_order_relaxed);
   if (before != kMaxBenefit) {
     uses.store(static_cast<uint8_t>(before + 1), std::memory_order_relaxed);
@@ -87,16 +87,16 @@ CachedNode NodeCache::Lookup(uint32_t level, const SearchGoal& goal, uint32_t& c
   return node;
 }
 
-std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal& goal,
-                                               uint32_t level, HighFence* high) const {
+std::optional<NodeCache::Step> NodeCache::Reader::Find(const SearchGoal& goal, uint32_t level,
+                                                       HighFence* high) {
   const RootWord root = this->root();
   if (root.word() == 0) return std::nullopt;
-  const EpochReader::Guard guard(reader.epoch_);
+  const EpochReader::Guard guard(epoch_);
   for (uint32_t above = level + 1; above <= std::min(root.level(), kLevels); ++above) {
     uint32_t child = 0;
-    const CachedNode node = Lookup(above, goal, child);
+    const CachedNode node = cache_.Lookup(above, goal, child);
     if (!node) continue;
-    CountUse(reader, node.node());
+    CountUse(node.node());
     if (high != nullptr) {
       *high = child + 1 == node.count() ? node.high() : HighFence::At(node.separator(child + 1));
     }
@@ -108,22 +108,22 @@ std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal&
   return Step::To(root);
 }
 
-NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key, Counts counts) const {
-  const EpochReader::Guard guard(reader.epoch_);
+NodeCache::LeafSpot NodeCache::Reader::FindSpot(KeyView key, Counts counts) {
+  const EpochReader::Guard guard(epoch_);
   const RootWord root_word = this->root();
   if (root_word.level() == 0) return SpotOf(root_word);
-  const SeparatorNode* const root = index(1).root();
+  const SeparatorNode* const root = cache_.index(1).root();
   if (root == nullptr) return {};
   const Place place = FindPlace(root, key);
-  if (counts == Counts::kUse) CountUse(reader, place.image);
+  if (counts == Counts::kUse) CountUse(place.image);
   return SpotAt(place);
 }
 
-void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys, size_t batch,
-                           std::span<LeafSpot> spots, PlaceFinder find) const {
+void NodeCache::Reader::FindLeaves(std::span<const KeyView> keys, size_t batch,
+                                   std::span<LeafSpot> spots, PlaceFinder find) {
   assert(batch != 0 && batch <= kMaxGroup);
-  const EpochReader::Guard guard(reader.epoch_);
-  const SeparatorNode* const root = index(1).root();
+  const EpochReader::Guard guard(epoch_);
+  const SeparatorNode* const root = cache_.index(1).root();
   const RootWord root_word = this->root();
   if (root == nullptr || root_word.level() == 0) {
     std::ranges::fill(spots, root_word.level() == 0 ? SpotOf(root_word) : LeafSpot{});
@@ -131,21 +131,21 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys, size_t
   }
   TakePlaces(find, root, keys, batch, [&](size_t i, const Place& place) {
     spots[i] = SpotAt(place);
-    CountUse(reader, place.image);
+    CountUse(place.image);
   });
 }
 
-size_t NodeCache::CollectRight(Reader& reader, KeyView key, size_t limit,
-                               std::vector<LeafRef>& leaves, HighFence& end) const {
+size_t NodeCache::Reader::CollectRight(KeyView key, size_t limit, std::vector<LeafRef>& leaves,
+                                       HighFence& end) {
   if (root().level() == 0) return 0;
   size_t found = 0;
   HighFence from = HighFence::At(key);
-  const EpochReader::Guard guard(reader.epoch_);
+  const EpochReader::Guard guard(epoch_);
   while (found < limit && !from.infinite) {
     uint32_t child = 0;
-    const CachedNode node = Lookup(1, SearchGoal::Covering(from.key), child);
+    const CachedNode node = cache_.Lookup(1, SearchGoal::Covering(from.key), child);
     if (!node) break;
-    CountUse(reader, node.node());
+    CountUse(node.node());
     for (; child < node.count() && found < limit; ++child, ++found) {
       leaves.push_back(RefOf(node, child));
     }
@@ -155,17 +155,17 @@ size_t NodeCache::CollectRight(Reader& reader, KeyView key, size_t limit,
   return found;
 }
 
-size_t NodeCache::CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
-                              std::vector<LeafRef>& leaves) const {
+size_t NodeCache::Reader::CollectLeft(const HighFence& bound, size_t limit,
+                                      std::vector<LeafRef>& leaves) {
   if (root().level() == 0) return 0;
   size_t found = 0;
   HighFence below = bound;
-  const EpochReader::Guard guard(reader.epoch_);
+  const EpochReader::Guard guard(epoch_);
   while (found < limit && (below.infinite || !below.key.view().empty())) {
     uint32_t child = 0;
-    const CachedNode node = Lookup(1, SearchGoal::Below(below), child);
+    const CachedNode node = cache_.Lookup(1, SearchGoal::Below(below), child);
     if (!node) break;
-    CountUse(reader, node.node());
+    CountUse(node.node());
     for (++child; child-- > 0 && found < limit; ++found) {
       leaves.push_back(RefOf(node, child));
     }
@@ -174,26 +174,26 @@ size_t NodeCache::CollectLeft(Reader& reader, const HighFence& bound, size_t lim
   return found;
 }
 
-uint32_t NodeCache::FindMissing(Reader& reader, KeyView key, uint32_t level,
-                                std::vector<NodeRef>& missing, HighFence& end) const {
+uint32_t NodeCache::Reader::FindMissing(KeyView key, uint32_t level, std::vector<NodeRef>& missing,
+                                        HighFence& end) {
   if (level == 0 || level >= std::min(root().level(), kLevels)) return 0;
-  const EpochReader::Guard guard(reader.epoch_);
+  const EpochReader::Guard guard(epoch_);
   uint32_t child = 0;
-  const CachedNode parent = Lookup(level + 1, SearchGoal::Covering(key), child);
+  const CachedNode parent = cache_.Lookup(level + 1, SearchGoal::Covering(key), child);
   if (!parent) return 0;
   for (uint32_t i = 0; i < parent.count(); ++i) {
     const Key low = parent.separator(i);
-    const CachedNode node = Lookup(level, SearchGoal::Covering(low), child);
+    const CachedNode node = cache_.Lookup(level, SearchGoal::Covering(low), child);
     if (!node || node.pointer() != parent.child(i)) missing.push_back({parent.child(i), low});
   }
   end = parent.high();
   return parent.count();
 }
 
-void NodeCache::PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const HintPatch& patch) {
-  const EpochReader::Guard guard(reader.epoch_);
+void NodeCache::Reader::PatchHint(KeyView key, RemotePtr leaf, const HintPatch& patch) {
+  const EpochReader::Guard guard(epoch_);
   uint32_t child = 0;
-  const CachedNode node = Lookup(1, SearchGoal::Covering(key), child);
+  const CachedNode node = cache_.Lookup(1, SearchGoal::Covering(key), child);
   if (!node || node.child(child) != leaf) return;
   std::atomic<uint64_t>& hint = node.hint(child);
   uint64_t word = hint.load(std::memory_order_relaxed);
@@ -201,10 +201,10 @@ void NodeCache::PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const Hin
   }
 }
 
-void NodeCache::ReplaceHints(Reader& reader, std::span<const InternalNode::Child> leaves,
-                             std::span<const uint64_t> hints) {
+void NodeCache::Reader::ReplaceHints(std::span<const InternalNode::Child> leaves,
+                                     std::span<const uint64_t> hints) {
   assert(leaves.size() == hints.size());
-  const EpochReader::Guard guard(reader.epoch_);
+  const EpochReader::Guard guard(epoch_);
   CachedNode node;
   uint32_t child = 0;
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -214,7 +214,7 @@ void NodeCache::ReplaceHints(Reader& reader, std::span<const InternalNode::Child
     if (is_next) {
       ++child;
     } else {
-      node = Lookup(1, SearchGoal::Covering(leaves[i].separator), child);
+      node = cache_.Lookup(1, SearchGoal::Covering(leaves[i].separator), child);
     }
     if (node && node.child(child) == leaf) {
       node.hint(child).store(hints[i], std::memory_order_relaxed);

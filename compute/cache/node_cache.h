@@ -50,24 +50,6 @@ namespace gossamer {
 
 class NodeCache {
  public:
-  // A thread's access. Once half the cache is used, each lookup counts a use of the node it found,
-  // in memory that other threads read only to evict. The count is the node's benefit: a use saves
-  // one round trip, whatever the level.
-  class Reader {
-   public:
-    explicit Reader(NodeCache& cache);
-    ~Reader();
-    Reader(const Reader&) = delete;
-    Reader& operator=(const Reader&) = delete;
-
-   private:
-    friend class NodeCache;
-    NodeCache& cache_;
-    EpochReader epoch_;
-    // Since the clock hand last passed; nodes with one slot share a count.
-    std::unique_ptr<std::atomic<uint8_t>[]> uses_;
-  };
-
   // Where a descent got to without a round trip.
   struct Step {
     RemotePtr node;  // the node sought if `level` is; else the lowest one known above it
@@ -100,6 +82,59 @@ class NodeCache {
     Key low;
   };
 
+  // A thread's access. Once half the cache is used, each lookup counts a use of the node it found,
+  // in memory that other threads read only to evict. The count is the node's benefit: a use saves
+  // one round trip, whatever the level.
+  class Reader {
+   public:
+    explicit Reader(NodeCache& cache);
+    ~Reader();
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+
+    RootWord root() const { return cache_.root(); }
+    // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is
+    // unknown. `high`, unless null, gets the high fence of the step's node according to its parent.
+    std::optional<Step> Find(const SearchGoal& goal, uint32_t level, HighFence* high = nullptr);
+    // Whether a lookup counts as a use of the node that it finds.
+    enum class Counts : uint8_t { kUse, kNothing };
+    // The leaf of `key`.
+    LeafSpot FindSpot(KeyView key, Counts counts = Counts::kUse);
+    // The leaves of many keys, in the order of the keys, found by `find`, `batch` of them at a time.
+    // One epoch guard for all. Requires: `batch` is 1 to kMaxGroup.
+    void FindLeaves(std::span<const KeyView> keys, size_t batch, std::span<LeafSpot> spots,
+                    PlaceFinder find = FindPlaces);
+    // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
+    // then those to its right. Returns their number, and sets `end` to where the last of them ends.
+    size_t CollectRight(KeyView key, size_t limit, std::vector<LeafRef>& leaves, HighFence& end);
+    // The same to the left, from the last leaf that starts below `bound`.
+    size_t CollectLeft(const HighFence& bound, size_t limit, std::vector<LeafRef>& leaves);
+
+    // Appends the nodes at `level`, below the cached node above it that covers `key`, that are not
+    // cached. Returns how many children that node has, and sets `end` to where it ends; 0: it is not
+    // cached.
+    uint32_t FindMissing(KeyView key, uint32_t level, std::vector<NodeRef>& missing,
+                         HighFence& end);
+    // Changes the hint of `leaf`, which contains `key`.
+    void PatchHint(KeyView key, RemotePtr leaf, const HintPatch& patch);
+    void ReplaceHint(KeyView key, RemotePtr leaf, uint64_t hint) {
+      PatchHint(key, leaf, {~uint64_t{0}, hint});
+    }
+    // The same for neighbouring leaves: cheaper than one by one. Requires: as many hints as leaves.
+    void ReplaceHints(std::span<const InternalNode::Child> leaves, std::span<const uint64_t> hints);
+
+   protected:
+    NodeCache& cache_;
+
+   private:
+    friend class NodeCache;
+    void CountUse(const SeparatorNode* node);
+
+    EpochReader epoch_;
+    // Since the clock hand last passed; nodes with one slot share a count.
+    std::unique_ptr<std::atomic<uint8_t>[]> uses_;
+  };
+
   // Holds at most `max_bytes` of nodes. A larger node is not cached.
   explicit NodeCache(uint64_t max_bytes);
   ~NodeCache();
@@ -107,36 +142,6 @@ class NodeCache {
   NodeCache& operator=(const NodeCache&) = delete;
 
   RootWord root() const { return RootWord::FromWord(root_.load(std::memory_order_acquire)); }
-
-  // ---- Lookups
-
-  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is
-  // unknown. `high`, unless null, gets the high fence of the step's node according to its parent.
-  std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level,
-                           HighFence* high = nullptr) const;
-  // Whether a lookup counts as a use of the node that it finds.
-  enum class Counts : uint8_t { kUse, kNothing };
-  // The leaf of `key`.
-  LeafSpot FindSpot(Reader& reader, KeyView key, Counts counts = Counts::kUse) const;
-  // The leaves of many keys, in the order of the keys, found by `find`, `batch` of them at a time.
-  // One epoch guard for all. Requires: `batch` is 1 to kMaxGroup.
-  void FindLeaves(Reader& reader, std::span<const KeyView> keys, size_t batch,
-                  std::span<LeafSpot> spots, PlaceFinder find = FindPlaces) const;
-  // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
-  // then those to its right. Returns their number, and sets `end` to where the last of them ends.
-  size_t CollectRight(Reader& reader, KeyView key, size_t limit, std::vector<LeafRef>& leaves,
-                      HighFence& end) const;
-  // The same to the left, from the last leaf that starts below `bound`.
-  size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
-                     std::vector<LeafRef>& leaves) const;
-
-  // Appends the nodes at `level`, below the cached node above it that covers `key`, that are not
-  // cached. Returns how many children that node has, and sets `end` to where it ends; 0: it is not
-  // cached.
-  uint32_t FindMissing(Reader& reader, KeyView key, uint32_t level, std::vector<NodeRef>& missing,
-                       HighFence& end) const;
-
-  // ---- Changes
 
   // Of an operation that begins now.
   static constexpr uint64_t kNow = ~uint64_t{0};
@@ -173,15 +178,6 @@ class NodeCache {
   void Clear();
   // How often Clear has been called.
   const std::atomic<uint64_t>& flushes() const { return flushes_; }
-  // Changes the hint of `leaf`, which contains `key`.
-  void PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const HintPatch& patch);
-  void ReplaceHint(Reader& reader, KeyView key, RemotePtr leaf, uint64_t hint) {
-    PatchHint(reader, key, leaf, {~uint64_t{0}, hint});
-  }
-  // The same for neighbouring leaves: cheaper than one by one. Requires: as many hints as leaves.
-  void ReplaceHints(Reader& reader, std::span<const InternalNode::Child> leaves,
-                    std::span<const uint64_t> hints);
-
   // Of all nodes that lookups can find, the index included.
   uint64_t bytes() const { return memory_.bytes(); }
   // Memory in use: these nodes, and what the bound does not count.
@@ -213,7 +209,6 @@ class NodeCache {
   // The node at `level` that covers the goal, not forgotten, or null; and the child to follow.
   CachedNode Lookup(uint32_t level, const SearchGoal& goal, uint32_t& child) const;
   static LeafRef RefOf(CachedNode node, uint32_t child);
-  void CountUse(Reader& reader, const SeparatorNode* node) const;
 
   // Under mutex_:
   uint32_t Admit(RemotePtr pointer, const InternalNode& node);

@@ -18,29 +18,29 @@ namespace {
 TEST(NodeCacheTest, FindsALeafUnderAParentThatIsThere) {
   NodeCache cache(uint64_t{1} << 20);
   NodeCache::Reader reader(cache);
-  EXPECT_FALSE(FindLeaf(cache, reader, 15));
+  EXPECT_FALSE(FindLeaf(reader, 15));
   cache.SetRoot(RootWord(NodeAt(1), 1));
-  EXPECT_FALSE(FindLeaf(cache, reader, 15));
+  EXPECT_FALSE(FindLeaf(reader, 15));
   cache.Insert(NodeAt(1), ParentOf(10, 20));
-  const std::optional<NodeCache::Step> step = FindLeaf(cache, reader, 15);
+  const std::optional<NodeCache::Step> step = FindLeaf(reader, 15);
   ASSERT_TRUE(step);
   EXPECT_EQ(step->node, LeafAt(15));
   EXPECT_EQ(step->parent, NodeAt(1));
   EXPECT_EQ(step->low, Key(KeyOf(15)));
-  EXPECT_FALSE(FindLeaf(cache, reader, 20)) << "beyond the high fence";
+  EXPECT_FALSE(FindLeaf(reader, 20)) << "beyond the high fence";
   cache.Forget(1, KeyOf(10), NodeAt(1));
-  EXPECT_FALSE(FindLeaf(cache, reader, 15));
+  EXPECT_FALSE(FindLeaf(reader, 15));
 }
 
 TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
   NodeCache cache(uint64_t{1} << 20);
   NodeCache::Reader reader(cache);
-  EXPECT_TRUE(cache.FindSpot(reader, "k").leaf.is_null());
+  EXPECT_TRUE(reader.FindSpot("k").leaf.is_null());
   cache.SetRoot(RootWord(LeafAt(7), 0));
   const std::vector<KeyView> keys(5, "k");
   std::vector<NodeCache::LeafSpot> spots(keys.size());
-  cache.FindLeaves(reader, keys, 64, spots);
-  spots.push_back(cache.FindSpot(reader, "k"));
+  reader.FindLeaves(keys, 64, spots);
+  spots.push_back(reader.FindSpot("k"));
   for (const NodeCache::LeafSpot& spot : spots) {
     EXPECT_EQ(spot.leaf, LeafAt(7));
     // Nothing is known of it: its overflow group may have any key, and there may be room.
@@ -48,7 +48,7 @@ TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
     EXPECT_FALSE(LeafHint(spot.hint).IsFull(0));
   }
   cache.SetRoot(RootWord(NodeAt(1), 1));
-  EXPECT_TRUE(cache.FindSpot(reader, "k").leaf.is_null()) << "its parent is not cached";
+  EXPECT_TRUE(reader.FindSpot("k").leaf.is_null()) << "its parent is not cached";
 }
 
 // Two entries of the index may lead to one node: SeparatorIndex::Remove leaves the second. If a
@@ -83,7 +83,7 @@ TEST(NodeCacheTest, ANodeWithTwoEntriesLosesBoth) {
   }
   size_t found = 0;
   for (uint64_t node = 0; node < kNodes; ++node) {
-    const std::optional<NodeCache::Step> step = FindLeaf(cache, reader, kFanout * node);
+    const std::optional<NodeCache::Step> step = FindLeaf(reader, kFanout * node);
     if (!step || !step->has_parent()) continue;
     ++found;
     ASSERT_EQ(step->node, LeafAt(kFanout * node)) << node;
@@ -96,22 +96,22 @@ TEST(NodeCacheTest, WhatIsForgottenLeavesItsHints) {
   NodeCache::Reader reader(cache);
   cache.SetRoot(RootWord(NodeAt(1), 1));
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
-  cache.ReplaceHint(reader, KeyOf(12), LeafAt(12), 7);
+  reader.ReplaceHint(KeyOf(12), LeafAt(12), 7);
   cache.Forget(1, KeyOf(10), NodeAt(1));
-  cache.ReplaceHint(reader, KeyOf(12), LeafAt(12), 8);
-  EXPECT_FALSE(FindLeaf(cache, reader, 12));
+  reader.ReplaceHint(KeyOf(12), LeafAt(12), 8);
+  EXPECT_FALSE(FindLeaf(reader, 12));
   std::vector<NodeCache::LeafRef> leaves;
   HighFence end;
-  EXPECT_EQ(cache.CollectRight(reader, KeyOf(12), 10, leaves, end), 0u);
+  EXPECT_EQ(reader.CollectRight(KeyOf(12), 10, leaves, end), 0u);
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
-  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 7u);
+  EXPECT_EQ(FindLeaf(reader, 12)->hint, 7u);
   // A forgotten node counts towards the bound and is evicted like any other.
   cache.Forget(1, KeyOf(10), NodeAt(1));
   cache.Insert(NodeAt(2), ParentOf(20, 30));
   EXPECT_GT(cache.bytes(), BytesOf(ParentOf(10, 20)));
   EXPECT_EQ(cache.Insert(NodeAt(3), ParentOf(30, 40)), 1u);
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
-  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 0u);
+  EXPECT_EQ(FindLeaf(reader, 12)->hint, 0u);
 }
 
 TEST(NodeCacheTest, ANewerVersionStaysAndHintsOfLeavesThatStayAreKept) {
@@ -119,12 +119,12 @@ TEST(NodeCacheTest, ANewerVersionStaysAndHintsOfLeavesThatStayAreKept) {
   NodeCache::Reader reader(cache);
   cache.SetRoot(RootWord(NodeAt(1), 1));
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
-  cache.ReplaceHint(reader, KeyOf(12), LeafAt(12), 7);
+  reader.ReplaceHint(KeyOf(12), LeafAt(12), 7);
   cache.Insert(NodeAt(1), ParentOf(10, 15, 6));
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
-  EXPECT_FALSE(FindLeaf(cache, reader, 17));
-  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 7u);
-  EXPECT_EQ(FindLeaf(cache, reader, 13)->hint, 0u);
+  EXPECT_FALSE(FindLeaf(reader, 17));
+  EXPECT_EQ(FindLeaf(reader, 12)->hint, 7u);
+  EXPECT_EQ(FindLeaf(reader, 13)->hint, 0u);
 }
 
 TEST(NodeCacheTest, HintsGoWithTheChildrenOfANodeThatHasSplit) {
@@ -138,10 +138,10 @@ TEST(NodeCacheTest, HintsGoWithTheChildrenOfANodeThatHasSplit) {
   cache.Insert(NodeAt(3), root);
   cache.Insert(NodeAt(1), ParentOf(10, 20, 1));
   for (uint64_t i = 10; i < 20; ++i) {
-    cache.ReplaceHint(reader, KeyOf(i), LeafAt(i), i);
+    reader.ReplaceHint(KeyOf(i), LeafAt(i), i);
   }
   cache.InsertSplit(NodeAt(1), ParentOf(10, 15, 2), NodeAt(2), ParentOf(15, 20, 2));
-  for (uint64_t i = 10; i < 20; ++i) EXPECT_EQ(FindLeaf(cache, reader, i)->hint, i);
+  for (uint64_t i = 10; i < 20; ++i) EXPECT_EQ(FindLeaf(reader, i)->hint, i);
 }
 
 TEST(NodeCacheTest, APatchChangesTheBitsThatItKnows) {
@@ -149,11 +149,11 @@ TEST(NodeCacheTest, APatchChangesTheBitsThatItKnows) {
   NodeCache::Reader reader(cache);
   cache.SetRoot(RootWord(NodeAt(1), 1));
   cache.Insert(NodeAt(1), ParentOf(10, 20));
-  cache.PatchHint(reader, KeyOf(12), LeafAt(12), {0xff, 0x35});
-  cache.PatchHint(reader, KeyOf(12), LeafAt(12), {0xf00, 0xf00});
-  cache.PatchHint(reader, KeyOf(12), LeafAt(12), {0xf, 0xa});
-  cache.PatchHint(reader, KeyOf(12), LeafAt(13), {0xf, 0xf});  // another leaf now
-  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 0xf3au);
+  reader.PatchHint(KeyOf(12), LeafAt(12), {0xff, 0x35});
+  reader.PatchHint(KeyOf(12), LeafAt(12), {0xf00, 0xf00});
+  reader.PatchHint(KeyOf(12), LeafAt(12), {0xf, 0xa});
+  reader.PatchHint(KeyOf(12), LeafAt(13), {0xf, 0xf});  // another leaf now
+  EXPECT_EQ(FindLeaf(reader, 12)->hint, 0xf3au);
 }
 
 TEST(NodeCacheTest, NothingLargerThanTheBoundIsKept) {
@@ -162,11 +162,11 @@ TEST(NodeCacheTest, NothingLargerThanTheBoundIsKept) {
   NodeCache::Reader reader(cache);
   cache.SetRoot(RootWord(NodeAt(1), 1));
   cache.Insert(NodeAt(1), ParentOf(10, 20));
-  EXPECT_TRUE(FindLeaf(cache, reader, 15));
+  EXPECT_TRUE(FindLeaf(reader, 15));
   cache.Insert(NodeAt(1), ParentOf(10, 40, 2));
   EXPECT_EQ(cache.bytes(), 0u) << "nor is what it replaces";
   cache.Insert(NodeAt(1), ParentOf(10, 20, 3));
-  EXPECT_TRUE(FindLeaf(cache, reader, 15));
+  EXPECT_TRUE(FindLeaf(reader, 15));
   for (char c = 'a'; c != 'z'; ++c) {
     InsertLeaf(cache, NodeAt(1), Key(KeyOf(15) + std::string(24, c)), LeafAt(1));
   }
@@ -183,7 +183,7 @@ TEST(NodeCacheTest, WhatIsUsedBetweenEvictionsStays) {
   cache.Insert(NodeAt(1), ParentOf(1000, 1010));
   uint64_t evictions = 0;
   for (uint64_t i = 2; i < 1000; ++i) {
-    ASSERT_TRUE(FindLeaf(cache, reader, 1005)) << i;
+    ASSERT_TRUE(FindLeaf(reader, 1005)) << i;
     evictions += cache.Insert(NodeAt(i), ParentOf(2000 + 10 * i, 2010 + 10 * i));
   }
   EXPECT_GE(evictions, 990u);
@@ -200,11 +200,11 @@ TEST(NodeCacheTest, MissesKeepNoNode) {
     if (cache.Insert(NodeAt(i), ParentOf(1000 * i, 1000 * i + 10)) != 0) break;
     const KeyView key = missing;
     NodeCache::LeafSpot spot;
-    cache.FindLeaves(reader, {&key, 1}, 1, {&spot, 1});
+    reader.FindLeaves({&key, 1}, 1, {&spot, 1});
     ASSERT_TRUE(spot.leaf.is_null());
-    ASSERT_TRUE(cache.FindSpot(reader, missing).leaf.is_null());
+    ASSERT_TRUE(reader.FindSpot(missing).leaf.is_null());
   }
-  EXPECT_FALSE(FindLeaf(cache, reader, 1005)) << "the first one goes first";
+  EXPECT_FALSE(FindLeaf(reader, 1005)) << "the first one goes first";
 }
 
 TEST(NodeCacheTest, TheRootIsNeverEvictedForAnotherNode) {
@@ -219,9 +219,9 @@ TEST(NodeCacheTest, TheRootIsNeverEvictedForAnotherNode) {
   EXPECT_EQ(cache.Insert(NodeAt(2), ParentOf(10, 20)), 0u);
   EXPECT_EQ(cache.Insert(NodeAt(3), ParentOf(10, 40)), 0u) << "no room beside the root";
   NodeCache::Reader reader(cache);
-  EXPECT_TRUE(FindLeaf(cache, reader, 15));
+  EXPECT_TRUE(FindLeaf(reader, 15));
   EXPECT_EQ(cache.Insert(NodeAt(4), ParentOf(20, 30)), 1u);
-  EXPECT_EQ(cache.Find(reader, SearchGoal::Covering(KeyOf(15)), 0)->node, NodeAt(2));
+  EXPECT_EQ(reader.Find(SearchGoal::Covering(KeyOf(15)), 0)->node, NodeAt(2));
 }
 
 TEST(NodeCacheTest, TakesNothingOfOperationsOfThePast) {
@@ -236,9 +236,9 @@ TEST(NodeCacheTest, TakesNothingOfOperationsOfThePast) {
   EXPECT_EQ(cache.root(), RootWord()) << "of before it was emptied";
   cache.SetRoot(RootWord(NodeAt(2), 1), 1);
   cache.Insert(NodeAt(2), ParentOf(10, 20), 0);
-  EXPECT_FALSE(FindLeaf(cache, reader, 15)) << "of before it was emptied";
+  EXPECT_FALSE(FindLeaf(reader, 15)) << "of before it was emptied";
   cache.Insert(NodeAt(2), ParentOf(10, 20), 1);
-  EXPECT_TRUE(FindLeaf(cache, reader, 15));
+  EXPECT_TRUE(FindLeaf(reader, 15));
 }
 
 // Lookups meet a cache that evicts, forgets, splits and joins nodes all the time, and gives them
@@ -297,7 +297,7 @@ class NodeCacheChangesTest : public testing::Test {
     }
     const std::vector<KeyView> views(keys.begin(), keys.end());
     std::vector<NodeCache::LeafSpot> spots(keys.size());
-    cache_.FindLeaves(reader, views, 32, spots);
+    reader.FindLeaves(views, 32, spots);
     for (size_t i = 0; i < spots.size(); ++i) {
       if (spots[i].leaf.is_null()) continue;
       ASSERT_TRUE(IsLeafOf(spots[i].leaf, numbers[i])) << numbers[i];
@@ -306,7 +306,7 @@ class NodeCacheChangesTest : public testing::Test {
   }
   void CheckFind(NodeCache::Reader& reader) {
     const uint64_t number = Draw();
-    const std::optional<NodeCache::Step> step = FindLeaf(cache_, reader, number);
+    const std::optional<NodeCache::Step> step = FindLeaf(reader, number);
     if (!step) return;
     ASSERT_LE(step->low.view(), KeyView(KeyOf(number)));
     ASSERT_TRUE(IsLeafOf(step->node, number)) << number;
@@ -317,7 +317,7 @@ class NodeCacheChangesTest : public testing::Test {
     const std::string key = KeyOf(Draw());
     std::vector<NodeCache::LeafRef> leaves;
     HighFence end;
-    cache_.CollectRight(reader, key, 50, leaves, end);
+    reader.CollectRight(key, 50, leaves, end);
     for (size_t i = 0; i < leaves.size(); ++i) {
       CheckLeaf(leaves[i].leaf, leaves[i].low);
       if (i != 0) {
@@ -329,7 +329,7 @@ class NodeCacheChangesTest : public testing::Test {
     }
     found_ += leaves.size();
     leaves.clear();
-    cache_.CollectLeft(reader, HighFence::At(key), 50, leaves);
+    reader.CollectLeft(HighFence::At(key), 50, leaves);
     for (size_t i = 0; i < leaves.size(); ++i) {
       CheckLeaf(leaves[i].leaf, leaves[i].low);
       ASSERT_LT(leaves[i].low.view(), i == 0 ? KeyView(key) : leaves[i - 1].low.view());
@@ -391,7 +391,7 @@ TEST(NodeCacheTest, NeverHoldsMoreThanItsBound) {
           const uint64_t other = 1 + random.Below(kNodes);
           cache.Forget(1, KeyOf(1000 * other), NodeAt(other));
         }
-        FindLeaf(cache, reader, 1000);
+        FindLeaf(reader, 1000);
         InsertLeaf(cache, NodeAt(at), Key(KeyOf(from) + "x"), LeafAt(1));
       }
       --writing;

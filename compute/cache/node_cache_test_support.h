@@ -41,10 +41,9 @@ inline uint64_t BytesOf(const InternalNode& node) {
   return cache.bytes();
 }
 
-inline std::optional<NodeCache::Step> FindLeaf(const NodeCache& cache, NodeCache::Reader& reader,
-                                               uint64_t number) {
+inline std::optional<NodeCache::Step> FindLeaf(NodeCache::Reader& reader, uint64_t number) {
   const std::string key = KeyOf(number);
-  std::optional<NodeCache::Step> step = cache.Find(reader, SearchGoal::Covering(key), 0);
+  std::optional<NodeCache::Step> step = reader.Find(SearchGoal::Covering(key), 0);
   return step && step->level == 0 ? step : std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// SessionCache: one session's view of the shared cache of internal nodes, with the session's
+// SessionCache: one session's reader of the shared cache of internal nodes, with the session's
 // counters.
 //
 // Thread-safety: none; one for each session.
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "compute/cache/batch_tuner.h"
-#include "compute/cache/fill_plan.h"
 #include "compute/cache/node_cache.h"
 #include "compute/cache/search_goal.h"
 #include "compute/counters/leaf_sketch.h"
@@ -21,32 +20,19 @@
 
 namespace gossamer {
 
-class SessionCache {
+class SessionCache : public NodeCache::Reader {
  public:
   using Step = NodeCache::Step;
 
   SessionCache(NodeCache& cache, LiveCacheCounts& counts, LeafSketch& leaves)
-      : cache_(cache), reader_(cache), counts_(counts), leaves_(leaves) {}
+      : Reader(cache), counts_(counts), leaves_(leaves) {}
 
   LiveCacheCounts& counts() { return counts_; }
-  RootWord root() const { return cache_.root(); }
 
-  // As in NodeCache.
-  std::optional<Step> Find(const SearchGoal& goal, uint32_t level, HighFence* high = nullptr) {
-    return cache_.Find(reader_, goal, level, high);
-  }
   // The step below `from` that cached nodes allow; else `from`.
   Step FindFrom(const Step& from, const SearchGoal& goal, uint32_t level) {
-    const std::optional<Step> step = cache_.Find(reader_, goal, level);
+    const std::optional<Step> step = Find(goal, level);
     return step && step->has_parent() && step->level < from.level ? *step : from;
-  }
-  size_t CollectRight(KeyView key, size_t limit, std::vector<NodeCache::LeafRef>& leaves,
-                      HighFence& end) {
-    return cache_.CollectRight(reader_, key, limit, leaves, end);
-  }
-  size_t CollectLeft(const HighFence& bound, size_t limit,
-                     std::vector<NodeCache::LeafRef>& leaves) {
-    return cache_.CollectLeft(reader_, bound, limit, leaves);
   }
 
   // The step to the leaf for `key`; nullopt if the leaf's parent is not cached. `high` as for Find.
@@ -60,14 +46,12 @@ class SessionCache {
 
   // The leaf alone, not counted: FindLeaf counts the key if it is looked up again.
   NodeCache::LeafSpot FindSpot(KeyView key) {
-    const NodeCache::LeafSpot spot = cache_.FindSpot(reader_, key);
+    const NodeCache::LeafSpot spot = Reader::FindSpot(key);
     leaves_.Use(spot.leaf, key);
     return spot;
   }
   // Whether the key's leaf is cached. That is no use of it.
-  bool HasLeaf(KeyView key) {
-    return !cache_.FindSpot(reader_, key, NodeCache::Counts::kNothing).leaf.is_null();
-  }
+  bool HasLeaf(KeyView key) { return !Reader::FindSpot(key, Counts::kNothing).leaf.is_null(); }
   // Counts keys that FindSpot or FindLeaves found.
   void CountHits(uint64_t hits) { counts_.hits += hits; }
 
@@ -77,11 +61,6 @@ class SessionCache {
     leaves_.UseMany(
         keys.size(), [spots](size_t i) { return spots[i].leaf; },
         [keys](size_t i) { return keys[i]; });
-  }
-
-  // As FillPlan::Next.
-  FillPlan::Work NextToFill(FillPlan& plan, FillPlan::Nodes& next) {
-    return plan.Next(reader_, next);
   }
 
   // As in NodeCache, of an operation that began when the cache had been emptied so often.
@@ -120,28 +99,19 @@ class SessionCache {
                  uint32_t known, UnitAt&& unit_at) {
     const HintPatch patch = PatchOf(geometry, known, unit_at);
     if (patch.AppliedTo(spot.hint) == spot.hint) return;
-    cache_.PatchHint(reader_, key, spot.leaf, patch);
-  }
-  // Replaces the hint of `leaf`, which contains `key`.
-  void ReplaceHint(KeyView key, RemotePtr leaf, uint64_t hint) {
-    cache_.ReplaceHint(reader_, key, leaf, hint);
-  }
-  void ReplaceHints(std::span<const InternalNode::Child> leaves, std::span<const uint64_t> hints) {
-    cache_.ReplaceHints(reader_, leaves, hints);
+    PatchHint(key, spot.leaf, patch);
   }
 
  private:
   void FindLeavesTuned(std::span<const KeyView> keys, std::span<NodeCache::LeafSpot> spots) {
     const BatchTuner::Choice choice = tuner_.Next(keys.size());
-    if (!choice.is_trial) return cache_.FindLeaves(reader_, keys, choice.size, spots);
+    if (!choice.is_trial) return Reader::FindLeaves(keys, choice.size, spots);
     const BatchTuner::Clock::time_point start = BatchTuner::Clock::now();
-    cache_.FindLeaves(reader_, keys, choice.size, spots);
+    Reader::FindLeaves(keys, choice.size, spots);
     tuner_.Report(choice, BatchTuner::Clock::now() - start);
   }
 
-  NodeCache& cache_;
   BatchTuner tuner_;
-  NodeCache::Reader reader_;
   LiveCacheCounts& counts_;
   LeafSketch& leaves_;
 };

@@ -17,12 +17,12 @@ TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
   InternalNode node = ParentOf(10, 20);
   node.children.erase(node.children.begin() + 5);  // 14's range now ends at 16
   cache.Insert(NodeAt(1), node);
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(14));
-  cache.ReplaceHint(reader, KeyOf(16), LeafAt(16), 3);
+  EXPECT_EQ(FindLeaf(reader, 15)->node, LeafAt(14));
+  reader.ReplaceHint(KeyOf(16), LeafAt(16), 3);
   InsertLeaf(cache, NodeAt(1), Key(KeyOf(15)), LeafAt(15));
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(15));
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->hint, 0u);
-  EXPECT_EQ(FindLeaf(cache, reader, 16)->hint, 3u);
+  EXPECT_EQ(FindLeaf(reader, 15)->node, LeafAt(15));
+  EXPECT_EQ(FindLeaf(reader, 15)->hint, 0u);
+  EXPECT_EQ(FindLeaf(reader, 16)->hint, 3u);
 }
 
 // Parents of a few and of many leaves, with separators that a copy can take over and with longer
@@ -48,17 +48,17 @@ TEST(NodeCacheTest, LeavesSplitOffTogetherAreFoundWithTheirHints) {
       leaves.push_back({Key(KeyOf(i) + suffix), LeafAt(i)});
     }
     cache.InsertChildren(NodeAt(1), std::span(leaves).subspan(1));
-    cache.ReplaceHints(reader, leaves, hints);
+    reader.ReplaceHints(leaves, hints);
     for (uint64_t i = 0; i < 4; ++i) {
-      const NodeCache::LeafSpot spot = cache.FindSpot(reader, KeyOf(first - 1 + i) + suffix);
+      const NodeCache::LeafSpot spot = reader.FindSpot(KeyOf(first - 1 + i) + suffix);
       EXPECT_EQ(spot.leaf, LeafAt(first - 1 + i)) << form;
       EXPECT_EQ(spot.hint, hints[i]) << form;
     }
-    EXPECT_EQ(FindLeaf(cache, reader, 10)->hint, 0u);
-    EXPECT_EQ(FindLeaf(cache, reader, 10)->node, LeafAt(10));
+    EXPECT_EQ(FindLeaf(reader, 10)->hint, 0u);
+    EXPECT_EQ(FindLeaf(reader, 10)->node, LeafAt(10));
     if (are_last) continue;
-    EXPECT_EQ(FindLeaf(cache, reader, 18)->hint, 0u);
-    EXPECT_EQ(FindLeaf(cache, reader, end - 1)->node, LeafAt(end - 1));
+    EXPECT_EQ(FindLeaf(reader, 18)->hint, 0u);
+    EXPECT_EQ(FindLeaf(reader, end - 1)->node, LeafAt(end - 1));
   }
 }
 
@@ -74,12 +74,12 @@ TEST(NodeCacheTest, HintsAreOfTheLeavesThatAreThere) {
                                                    {Key(KeyOf(21)), LeafAt(99)},
                                                    {Key(KeyOf(22)), LeafAt(22)}};
   const std::vector<uint64_t> hints = {1, 2, 3, 4};
-  cache.ReplaceHints(reader, leaves, hints);
-  EXPECT_EQ(FindLeaf(cache, reader, 19)->hint, 1u);
-  EXPECT_EQ(FindLeaf(cache, reader, 20)->hint, 2u);
-  EXPECT_EQ(FindLeaf(cache, reader, 21)->hint, 0u);
-  EXPECT_EQ(FindLeaf(cache, reader, 22)->hint, 4u);
-  EXPECT_EQ(FindLeaf(cache, reader, 23)->hint, 0u);
+  reader.ReplaceHints(leaves, hints);
+  EXPECT_EQ(FindLeaf(reader, 19)->hint, 1u);
+  EXPECT_EQ(FindLeaf(reader, 20)->hint, 2u);
+  EXPECT_EQ(FindLeaf(reader, 21)->hint, 0u);
+  EXPECT_EQ(FindLeaf(reader, 22)->hint, 4u);
+  EXPECT_EQ(FindLeaf(reader, 23)->hint, 0u);
 }
 
 TEST(NodeCacheTest, LeavesThatTheCachedParentContradictsAreNotAdded) {
@@ -93,8 +93,7 @@ TEST(NodeCacheTest, LeavesThatTheCachedParentContradictsAreNotAdded) {
     const std::vector<InternalNode::Child> leaves = {{Key(first), LeafAt(50)},
                                                      {Key(last), LeafAt(51)}};
     cache.InsertChildren(parent, leaves);
-    return cache.FindSpot(reader, first).leaf == LeafAt(50) &&
-           cache.FindSpot(reader, last).leaf == LeafAt(51);
+    return reader.FindSpot(first).leaf == LeafAt(50) && reader.FindSpot(last).leaf == LeafAt(51);
   };
   EXPECT_FALSE(added(NodeAt(2), KeyOf(15), KeyOf(15) + "x"));  // another parent
   EXPECT_FALSE(added(NodeAt(1), KeyOf(16), KeyOf(16) + "x"));  // the first one is there
@@ -103,8 +102,8 @@ TEST(NodeCacheTest, LeavesThatTheCachedParentContradictsAreNotAdded) {
   EXPECT_FALSE(added(NodeAt(1), KeyOf(19) + "x", KeyOf(20)));  // beyond the parent's end
   EXPECT_FALSE(added(NodeAt(1), KeyOf(20), KeyOf(20) + "x"));
   EXPECT_TRUE(added(NodeAt(1), KeyOf(19) + "x", KeyOf(19) + "y"));  // behind its last child
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(14));
-  EXPECT_EQ(FindLeaf(cache, reader, 16)->node, LeafAt(16));
+  EXPECT_EQ(FindLeaf(reader, 15)->node, LeafAt(14));
+  EXPECT_EQ(FindLeaf(reader, 16)->node, LeafAt(16));
 }
 
 }  // namespace

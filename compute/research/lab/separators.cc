@@ -45,10 +45,10 @@ class CacheOfStore {
     for (size_t first = 0; first < lows_.size(); first += kChildrenPerNode) InsertParent(first);
   }
 
-  RemotePtr Find(KeyView key) { return cache_.Find(reader_, SearchGoal::Covering(key), 0)->node; }
+  RemotePtr Find(KeyView key) { return reader_.Find(SearchGoal::Covering(key), 0)->node; }
   void FindMany(std::span<const KeyView> keys, size_t batch, std::span<NodeCache::LeafSpot> spots,
                 PlaceFinder find) {
-    cache_.FindLeaves(reader_, keys, batch, spots, find);
+    reader_.FindLeaves(keys, batch, spots, find);
   }
   bool IsRight(RemotePtr leaf, KeyView key) const {
     const uint64_t word = KeyPrefix(key);

@@ -26,7 +26,7 @@ Task<void> CacheFiller::FillSome() {
   const uint32_t period = context_.running.period();
   Op op = context_.links.Begin();
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  if (const FillPlan::Work work = context_.cache.NextToFill(context_.store.fill, next_)) {
+  if (const FillPlan::Work work = context_.store.fill.Next(context_.cache, next_)) {
     for (size_t first = 0; first < next_.nodes.size(); first += kMaxNodes) {
       const size_t count = std::min(kMaxNodes, next_.nodes.size() - first);
       const std::span<const NodeCache::NodeRef> refs(&next_.nodes[first], count);
