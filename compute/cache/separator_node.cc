@@ -183,18 +183,13 @@ SeparatorNode* SeparatorNode::MakeOfPairs(NodeArena& arena, uint64_t low,
   assert(!pairs.empty() && pairs.size() <= kMaxCount && low <= pairs.front().key);
   const auto count = static_cast<uint32_t>(pairs.size());
   const uint32_t lines = LinesFor(count);
-  const uint32_t samples = SampleLinesFor(lines);
-  const size_t payload_line = 1 + samples + lines;
+  Layout layout;
+  layout.sample_lines = SampleLinesFor(lines);
+  layout.payload_line = 1 + layout.sample_lines + lines;
   // Room for full lines of digests: nodes that grow have few sizes, and so use each other's memory.
-  const size_t bytes =
-      payload_line * NodeArena::kLineBytes + size_t{lines} * kDigestsPerLine * sizeof(Pair);
-  auto* const node = ::new (arena.Allocate(bytes)) SeparatorNode;
-  node->lines_ = static_cast<uint16_t>(bytes / NodeArena::kLineBytes);
-  node->tail_at_ = static_cast<uint32_t>(bytes);
-  node->count_ = static_cast<uint16_t>(count);
-  node->payload_line_ = static_cast<uint16_t>(payload_line);
-  node->sample_lines_ = static_cast<uint8_t>(samples);
-  node->payload_words_ = 2;
+  layout.tail_at = layout.bytes = size_t{layout.payload_line} * NodeArena::kLineBytes +
+                                  size_t{lines} * kDigestsPerLine * sizeof(Pair);
+  SeparatorNode* const node = MakeEmpty(arena, layout, count, {2, 0, 0});
   node->base_ = low;
   // The first pair stands for all keys from `low` on.
   node->FillDigests([&](uint32_t i) { return pairs[i].key; });

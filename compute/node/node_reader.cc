@@ -18,8 +18,11 @@ Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
 }
 
 template <typename Accept>
-Task<Status> NodeReader::ReadNode(Op& op, RemotePtr pointer, LocalAddress into, Accept accept) {
+Task<Result<BufferLease>> NodeReader::ReadNode(Op& op, RemotePtr pointer, Accept accept) {
   const uint32_t bytes = store_.parameters.node_bytes;
+  Result<BufferLease> buffer = links_.Buffer(bytes);
+  if (!buffer) co_return buffer.error();
+  const LocalAddress into = buffer.value().address();
   BOOST_OUTCOME_CO_TRYV(co_await links_.ConnectFor(pointer, bytes));
   for (uint32_t reread = 0; reread <= kMaxNodeRereads; ++reread) {
     if (reread == kMaxNodeRereads) {
@@ -30,7 +33,7 @@ Task<Status> NodeReader::ReadNode(Op& op, RemotePtr pointer, LocalAddress into, 
       co_await links_.Execute(op, batch);
       if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
     }
-    if (accept(std::span<const std::byte>(into.data, bytes))) co_return Ok();
+    if (accept(std::span<const std::byte>(into.data, bytes))) co_return std::move(buffer.value());
     ++rereads_;
     co_await pauses_.After(reread);
   }
@@ -38,37 +41,31 @@ Task<Status> NodeReader::ReadNode(Op& op, RemotePtr pointer, LocalAddress into, 
 }
 
 Task<Result<InternalNode>> NodeReader::ReadInternal(Op& op, RemotePtr pointer) {
-  Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
-  if (!buffer) co_return buffer.error();
   std::optional<InternalNode> node;
   const auto decode = [&node, pointer](std::span<const std::byte> image) {
     node = DecodeInternal(image, pointer);
     return node.has_value();
   };
-  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), decode));
+  const Result<BufferLease> read = co_await ReadNode(op, pointer, decode);
+  if (!read) co_return read.error();
   co_return std::move(*node);
 }
 
 Task<Result<BufferLease>> NodeReader::ReadLeaf(Op& op, RemotePtr pointer, KeyView low) {
-  Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
-  if (!buffer) co_return buffer.error();
-  const auto is_whole = [this, pointer, low](std::span<const std::byte> image) {
+  return ReadNode(op, pointer, [this, pointer, low](std::span<const std::byte> image) {
     return LeafView::Parse(image, pointer, store_.geometry, low).has_value();
-  };
-  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), is_whole));
-  co_return std::move(buffer.value());
+  });
 }
 
 Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr pointer, KeyView low) {
-  Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
-  if (!buffer) co_return buffer.error();
   LeafEnd end;
   const auto find_end = [&](std::span<const std::byte> image) {
     const std::optional<LeafView> leaf = LeafView::Parse(image, pointer, store_.geometry, low);
     if (leaf) end = {leaf->high(), leaf->trailer().sibling()};
     return leaf.has_value();
   };
-  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), find_end));
+  const Result<BufferLease> read = co_await ReadNode(op, pointer, find_end);
+  if (!read) co_return read.error();
   co_return end;
 }
 

@@ -67,9 +67,9 @@ class NodeReader {
   Task<Result<std::optional<Key>>> ReadLowFence(Op& op, RemotePtr pointer);
 
  private:
-  // READs a node into `into` until accept(bytes) returns true.
+  // READs a node until accept(bytes) returns true. Returns the bytes.
   template <typename Accept>
-  Task<Status> ReadNode(Op& op, RemotePtr pointer, LocalAddress into, Accept accept);
+  Task<Result<BufferLease>> ReadNode(Op& op, RemotePtr pointer, Accept accept);
   Task<Status> ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress into);
 
   const StoreState& store_;

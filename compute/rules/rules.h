@@ -37,9 +37,11 @@ namespace gossamer::rules {
 // R1: bytes that were read count only if their checksum fits them, their place and their
 // generation. Returns nothing otherwise.
 // `within`: as for GroupView::Parse.
-inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr leaf, uint32_t unit,
-                                          KeyView within) {
-  if (IsBroken(Mutant::kR1)) SealUnit(bytes, leaf, unit, within);
+inline std::optional<GroupView> ParseUnit(std::span<const std::byte> bytes, RemotePtr leaf,
+                                          uint32_t unit, KeyView within) {
+  if (IsBroken(Mutant::kR1)) {
+    SealUnit({const_cast<std::byte*>(bytes.data()), bytes.size()}, leaf, unit, within);
+  }
   return GroupView::Parse(bytes, leaf, unit, within);
 }
 // R1, of a unit that was accepted, and in which `key` is sought: its prefix is not taken from the
