@@ -32,7 +32,8 @@ TEST(NodeCacheTest, FewMissedNodesEnterAFullCache) {
       continue;
     }
     ++misses;
-    evictions += cache.InsertMissed(NodeAt(1 + at), ParentOf(from, from + 60));
+    evictions += cache.Insert(NodeAt(1 + at), ParentOf(from, from + 60), NodeCache::kNow,
+                              NodeCache::Admission::kDrawn);
   }
   EXPECT_LT(evictions, kMisses / 4);
   EXPECT_GT(evictions, kMisses / 16);
@@ -45,13 +46,15 @@ TEST(NodeCacheTest, AMissedNodeEntersWhereItReplacesNone) {
   NodeCache::Reader reader(cache);
   cache.SetRoot(RootWord(NodeAt(1), 1));
   for (uint64_t i = 1; i <= 8; ++i)
-    cache.InsertMissed(NodeAt(i), ParentOf(1000 * i, 1000 * i + 10));
+    cache.Insert(NodeAt(i), ParentOf(1000 * i, 1000 * i + 10), NodeCache::kNow,
+                 NodeCache::Admission::kDrawn);
   for (uint64_t i = 1; i <= 8; ++i) EXPECT_TRUE(FindLeaf(reader, 1000 * i)) << i;
   NodeCache full(BytesOf(ParentOf(1000, 1010)));
   NodeCache::Reader of_full(full);
   full.SetRoot(RootWord(NodeAt(1), 1));
   for (uint32_t version = 1; version < 20; ++version) {
-    full.InsertMissed(NodeAt(1), ParentOf(1000, 1010, version));
+    full.Insert(NodeAt(1), ParentOf(1000, 1010, version), NodeCache::kNow,
+                NodeCache::Admission::kDrawn);
     ASSERT_TRUE(FindLeaf(of_full, 1000)) << "alone, or forgotten";
     full.Forget(1, KeyOf(1000), NodeAt(1));
   }

@@ -151,18 +151,17 @@ class NodeCache {
   // pointers may be of the past.
 
   void SetRoot(RootWord root, uint64_t began = kNow);
+  // Which nodes enter. kDrawn: of nodes that a lookup missed, and that fit only after an eviction,
+  // some by a draw.
+  enum class Admission : uint8_t { kDrawn, kAll };
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
-  // that stay keep their hints.
-  uint32_t Insert(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow);
+  // that stay keep their hints. Of the nodes that a split makes of one, the last comes first: each
+  // finds its hints in the whole node.
+  uint32_t Insert(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow,
+                  Admission admission = Admission::kAll);
   // The same. If only the version is new, sets the version: a split on this compute server adds its
   // children to the cache before it writes the parent.
   uint32_t Insert(RemotePtr pointer, const InternalView& node, uint64_t began = kNow);
-  // As Insert, for a node that a lookup missed. If it fits only after an eviction, it is admitted
-  // by a draw.
-  uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow);
-  // Caches both halves of a split node. Hints move with the children.
-  uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
-                       const InternalNode& right, uint64_t began = kNow);
   // Adds `leaves`, which this compute server has split off one leaf, to the cached node `parent`
   // before the remote one is updated. Meanwhile this compute server's operations need not go
   // through the left neighbour. Adds all of them or, if the cached node has others in their range,

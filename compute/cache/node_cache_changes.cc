@@ -30,9 +30,11 @@ constexpr size_t kMostRounds = 5;
 
 }  // namespace
 
-uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node, uint64_t began) {
+uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node, uint64_t began,
+                           Admission admission) {
   const std::lock_guard lock(mutex_);
-  return began < flushes_ ? 0 : Admit(pointer, node);
+  const bool is_refused = began < flushes_ || (admission == Admission::kDrawn && IsRefused(node));
+  return is_refused ? 0 : Admit(pointer, node);
 }
 
 uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t began) {
@@ -42,11 +44,6 @@ uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t
   if (!cached || !cached.HasContentOf(pointer, node)) return Admit(pointer, node.Decode());
   if (IsNewer(node.version(), cached.version())) cached.SetVersion(node.version());
   return 0;
-}
-
-uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node, uint64_t began) {
-  const std::lock_guard lock(mutex_);
-  return began < flushes_ || IsRefused(node) ? 0 : Admit(pointer, node);
 }
 
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
@@ -61,14 +58,6 @@ uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
   const CachedNode fresh = CachedNode::Make(memory_.arena(), scratch_, pointer, node);
   KeepHints(fresh);
   return Put(fresh);
-}
-
-uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
-                                RemotePtr right_pointer, const InternalNode& right,
-                                uint64_t began) {
-  // The right half first: it finds its hints in the whole node.
-  const uint32_t evictions = Insert(right_pointer, right, began);
-  return evictions + Insert(left_pointer, left, began);
 }
 
 uint32_t NodeCache::InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,

@@ -140,7 +140,8 @@ TEST(NodeCacheTest, HintsGoWithTheChildrenOfANodeThatHasSplit) {
   for (uint64_t i = 10; i < 20; ++i) {
     reader.ReplaceHint(KeyOf(i), LeafAt(i), i);
   }
-  cache.InsertSplit(NodeAt(1), ParentOf(10, 15, 2), NodeAt(2), ParentOf(15, 20, 2));
+  cache.Insert(NodeAt(2), ParentOf(15, 20, 2));
+  cache.Insert(NodeAt(1), ParentOf(10, 15, 2));
   for (uint64_t i = 10; i < 20; ++i) EXPECT_EQ(FindLeaf(reader, i)->hint, i);
 }
 
@@ -266,8 +267,8 @@ class NodeCacheChangesTest : public testing::Test {
     switch (random.Below(4)) {
       case 0: {
         const uint64_t middle = from + kFanout / 2;
-        cache_.InsertSplit(NodeAt(node), ParentOf(from, middle, version), NodeAt(kNodes + node),
-                           ParentOf(middle, to, version));
+        cache_.Insert(NodeAt(kNodes + node), ParentOf(middle, to, version));
+        cache_.Insert(NodeAt(node), ParentOf(from, middle, version));
         break;
       }
       case 1:

@@ -65,18 +65,12 @@ class SessionCache : public NodeCache::Reader {
 
   // As in NodeCache, of an operation that began when the cache had been emptied so often.
   void SetRoot(uint64_t flushes, RootWord root) { cache_.SetRoot(root, flushes); }
-  void Insert(uint64_t flushes, RemotePtr pointer, const InternalNode& node) {
-    counts_.evictions += cache_.Insert(pointer, node, flushes);
+  void Insert(uint64_t flushes, RemotePtr pointer, const InternalNode& node,
+              NodeCache::Admission admission = NodeCache::Admission::kAll) {
+    counts_.evictions += cache_.Insert(pointer, node, flushes, admission);
   }
   void Insert(uint64_t flushes, RemotePtr pointer, const InternalView& node) {
     counts_.evictions += cache_.Insert(pointer, node, flushes);
-  }
-  void InsertMissed(uint64_t flushes, RemotePtr pointer, const InternalNode& node) {
-    counts_.evictions += cache_.InsertMissed(pointer, node, flushes);
-  }
-  void InsertSplit(uint64_t flushes, RemotePtr left_pointer, const InternalNode& left,
-                   RemotePtr right_pointer, const InternalNode& right) {
-    counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right, flushes);
   }
   void InsertChildren(uint64_t flushes, RemotePtr parent,
                       std::span<const InternalNode::Child> leaves) {

@@ -34,13 +34,9 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
         break;
       }
       const InternalNode& node = read.value();
-      if (node.frozen) {
-        // Not cached: its range is its left neighbour's soon, or its only child is the root.
-      } else if (admission == Admission::kAll) {
-        cache_.Insert(op.began.flushes, step.node, node);
-      } else {
-        cache_.InsertMissed(op.began.flushes, step.node, node);
-      }
+      // A frozen one is not cached: its range is its left neighbour's soon, or its only child is
+      // the root.
+      if (!node.frozen) cache_.Insert(op.began.flushes, step.node, node, admission);
       if (trust == Trust::kCache) events_.OnCacheMiss();
       if (goal.IsBeyond(node.high)) {
         // Each hop goes right, or a chain of damaged nodes could lead back (rule W7).

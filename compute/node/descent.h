@@ -27,9 +27,8 @@ class Descent {
   using Step = NodeCache::Step;
   // kNothing: from the root word down by READs alone, because the cache is far behind the tree.
   enum class Trust : uint8_t { kCache, kNothing };
-  // Which nodes that are READ enter the cache. kDrawn: as NodeCache::InsertMissed. kAll: for a
-  // caller that uses many children of each.
-  enum class Admission : uint8_t { kDrawn, kAll };
+  // Of nodes that are READ. kAll: for a caller that uses many children of each.
+  using Admission = NodeCache::Admission;
 
   Descent(NodeReader& nodes, SessionCache& cache, TreeEvents& events)
       : nodes_(nodes), cache_(cache), events_(events) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -116,14 +117,10 @@ Task<Status> ParentLinker::Rewrite(Op& op, LockedParent& parent, size_t index, D
     one.memory.Linked();
     above.push_back({Key(one.node.low()), one.pointer});
   }
-  if (right.empty()) {
-    context_.cache.Insert(op.began.flushes, pointer, node);
-  } else {
-    for (size_t i = 1; i < right.size(); ++i) {
-      context_.cache.Insert(op.began.flushes, right[i].pointer, right[i].node);
-    }
-    context_.cache.InsertSplit(op.began.flushes, pointer, node, right[0].pointer, right[0].node);
+  for (const RightNode& one : std::views::reverse(right)) {
+    context_.cache.Insert(op.began.flushes, one.pointer, one.node);
   }
+  context_.cache.Insert(op.began.flushes, pointer, node);
   co_return Ok();
 }
 
