@@ -28,43 +28,6 @@ constexpr size_t kSplitReach = 6;
 // keys and numbers (scripts/research/memory_by_order).
 constexpr double kUnevenCost = 4;
 
-// Most units hold few entries, and an array for the maximum takes time to construct.
-constexpr uint32_t kFew = 16;
-
-template <size_t kCapacity>
-bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
-                   bool overflowed, const std::optional<Entry>& old,
-                   const std::optional<Entry>& entry) {
-  std::array<Entry, kCapacity> entries;
-  size_t count = 0;
-  const auto place = [&] {
-    entries[count++] = {entry->StoredKey(view.prefix().size()), entry->stored, entry->kind};
-  };
-  view.ForEach([&](const Entry& one) {
-    const bool is_old = old && one.stored.data() == old->stored.data();
-    if (!is_old) {
-      entries[count++] = one;
-    } else if (entry) {
-      place();
-    }
-  });
-  if (entry && !old) place();
-  return EncodeGroup(out, leaf, number, view.version(), overflowed, view.bounds(),
-                     {entries.data(), count}, Keys::kWithoutPrefix);
-}
-
-}  // namespace
-
-bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
-                 bool overflowed, const std::optional<Entry>& old,
-                 const std::optional<Entry>& entry) {
-  return view.count() < kFew ? RewriteWithin<kFew>(out, leaf, number, view, overflowed, old, entry)
-                             : RewriteWithin<GroupView::kMaxEntries + 1>(out, leaf, number, view,
-                                                                         overflowed, old, entry);
-}
-
-namespace {
-
 // Encodes `below` and `above`, with `separator` between them, if they fit.
 std::optional<LeafHalves> EncodeHalves(LeafPacker& packer, const LeafRewrite& rewrite,
                                        KeyView separator, std::span<const Entry> below,

@@ -1,4 +1,4 @@
-// Edits a leaf's bytes between a writer's READ and its WRITE. No verbs.
+// Where a leaf is split, and the bytes of its halves. No verbs.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,6 @@ namespace gossamer {
 
 // A new entry behind all but this fraction of the last node counts as part of an ascending load.
 inline constexpr size_t kEdgeFraction = 8;
-
-// Writes to `out` the unit `view` with `old` removed, which was found in it, and, if given, `entry`
-// added in its place; without `old`, at the end. The key of `entry` is whole. `overflowed` is the
-// new flag. Returns false if the result does not fit.
-bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
-                 bool overflowed, const std::optional<Entry>& old,
-                 const std::optional<Entry>& entry);
 
 // The parts of a rewritten leaf.
 struct LeafRewrite {

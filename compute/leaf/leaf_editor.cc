@@ -5,11 +5,40 @@
 #include <cassert>
 #include <cstring>
 
-#include "compute/leaf/leaf_edit.h"
 #include "compute/leaf/unit_buffers.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
+namespace {
+
+// Most units hold few entries, and an array for the maximum takes time to construct.
+constexpr uint32_t kFew = 16;
+
+// Writes to `out` the unit `view` with `old` removed, which was found in it, and, if given, `entry`
+// added in its place; without `old`, at the end. Returns false if that does not fit.
+template <size_t kCapacity>
+bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
+                   bool overflowed, const std::optional<Entry>& old,
+                   const std::optional<Entry>& entry) {
+  std::array<Entry, kCapacity> entries;
+  size_t count = 0;
+  const auto place = [&] {
+    entries[count++] = {entry->StoredKey(view.prefix().size()), entry->stored, entry->kind};
+  };
+  view.ForEach([&](const Entry& one) {
+    const bool is_old = old && one.stored.data() == old->stored.data();
+    if (!is_old) {
+      entries[count++] = one;
+    } else if (entry) {
+      place();
+    }
+  });
+  if (entry && !old) place();
+  return EncodeGroup(out, leaf, number, view.version(), overflowed, view.bounds(),
+                     {entries.data(), count}, Keys::kWithoutPrefix);
+}
+
+}  // namespace
 
 bool LeafEditor::Accept(uint32_t number) {
   known_ &= ~(1u << number);
@@ -192,7 +221,12 @@ bool LeafEditor::Rewrite(uint32_t number, bool overflowed, const std::optional<E
                          const std::optional<Entry>& entry) {
   std::array<std::byte, UnitBuffers::kUnitSlot> rewritten;
   const std::span<std::byte> out(rewritten.data(), geometry_.unit_bytes());
-  if (!RewriteUnit(out, leaf_, number, Unit(number), overflowed, old, entry)) return false;
+  const GroupView& unit = Unit(number);
+  const bool fits = unit.count() < kFew
+                        ? RewriteWithin<kFew>(out, leaf_, number, unit, overflowed, old, entry)
+                        : RewriteWithin<GroupView::kMaxEntries + 1>(out, leaf_, number, unit,
+                                                                    overflowed, old, entry);
+  if (!fits) return false;
   std::copy(out.begin(), out.end(), bytes(number).begin());
   AcceptOwn(number);
   return true;

@@ -192,8 +192,8 @@ class LeafEditor {
   void AcceptOwn(uint32_t number);
   // As Find, in unit `number` alone.
   Found FindIn(uint32_t number, KeyView key) const;
-  // Replaces, removes or adds an entry of unit `number`, as RewriteUnit. Returns false if it does
-  // not fit.
+  // Replaces, removes or adds an entry of unit `number`, which gets the flag `overflowed`. The key
+  // of `entry` is whole. Returns false if it does not fit.
   bool Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,
                const std::optional<Entry>& entry);
   bool Add(uint32_t number, bool overflowed, const Entry& entry);
