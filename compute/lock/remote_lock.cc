@@ -11,7 +11,9 @@
 
 namespace gossamer {
 
-RemoteLock::Held::~Held() { CHECK(!lock_) << "a lock is dropped while it is held"; }
+RemoteLock::Held::~Held() {
+  CHECK(!lock_) << "the lock of word " << lock_.word.word() << " is dropped while it is held";
+}
 
 void RemoteLock::SetNode(RemotePtr node) {
   const ServerInfo* server = locks_->links.servers().Find(node.server());
