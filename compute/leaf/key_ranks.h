@@ -1,5 +1,6 @@
 // Ranks of keys or words: how many are less than each. Sorting by ranks has no branch that depends
-// on the data, so none is mispredicted.
+// on the data, so none is mispredicted. (Highway's VQSort of K64V64 takes 5 to 17 times as long for
+// 16 to 64 words with AVX2, and std::sort 4 to 7 times.)
 //
 // Thread-safety: thread-safe.
 #pragma once
