@@ -152,8 +152,8 @@ Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
   return ProgramAdmin::Start({.address = FLAGS_admin,
                               .for_other_machines = FLAGS_admin_for_other_machines,
-                              .hosts = HostNames(FLAGS_admin_hosts)},
-                             {"gossamer-memory", "memory server"}, OwnBuild());
+                              .hosts = SplitAtCommas(FLAGS_admin_hosts)},
+                             {"gossamer-memory", "memory server"});
 }
 
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {

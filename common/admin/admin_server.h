@@ -1,11 +1,16 @@
 // AdminServer: the admin HTTP endpoint of a server program: metrics, health, readiness, state, a
 // live page.
 //
-//   AdminContent content;
-//   content.metrics.push_back(std::make_shared<MyMetrics>());
-//   content.state = [&] { return MyState(); };
-//   auto admin = AdminServer::Start({.address = "127.0.0.1:7401"}, std::move(content));
+//   auto admin = AdminServer::Start({.address = "127.0.0.1:7401"},
+//                                   {.families = [&] { return MyFamilies(); },
+//                                    .state = [&] { return MyState(); }});
 //   if (!admin) return Failure(kProgram, admin.error().message);
+//
+//   /metrics   the families, as Prometheus text 0.0.4
+//   /healthz   200 "ok": the process serves
+//   /readyz    200 "ready", or 503 with the reason
+//   /state     the JSON of `state`, for the page and for scripts
+//   /          a page that draws /state
 //
 // Invariants:
 //   - It binds the one address that it was given, and nothing else ([::] takes no IPv4 connections).
@@ -20,17 +25,30 @@
 // Thread-safety: one thread starts and destroys it; `address` may be called by any.
 #pragma once
 
+#include <prometheus/metric_family.h>
+
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/admin/admin_content.h"
 #include "common/status.h"
 
 namespace gossamer {
+
+// What an endpoint shows. One thread calls these, that of the endpoint, one at a time. They must
+// return soon, and must not wait for a thread of the data path: they copy what such threads have
+// published.
+struct AdminContent {
+  std::function<std::vector<prometheus::MetricFamily>()> families = {};  // empty: none
+  std::function<nlohmann::ordered_json()> state = {};                    // empty: an empty object
+  // An error's message is the reason why this process cannot do its work now. Empty: always ready.
+  std::function<Status()> readiness = {};
+};
 
 struct AdminOptions {
   std::string address = {};  // ADDRESS:PORT, numeric, IPv6 in brackets; port 0: a free one
@@ -54,18 +72,17 @@ class AdminServer {
   // if there is no thread.
   static Result<std::unique_ptr<AdminServer>> Start(const AdminOptions& options,
                                                     AdminContent content);
-  ~AdminServer();
+  virtual ~AdminServer() = default;
   AdminServer(const AdminServer&) = delete;
   AdminServer& operator=(const AdminServer&) = delete;
 
   // With the port that was chosen: "127.0.0.1:40123".
-  const std::string& address() const;
+  const std::string& address() const { return address_; }
 
- private:
-  class Listener;
-  explicit AdminServer(std::unique_ptr<Listener> listener);
+ protected:
+  AdminServer() = default;
 
-  const std::unique_ptr<Listener> listener_;
+  std::string address_;
 };
 
 }  // namespace gossamer

@@ -1,28 +1,21 @@
 #include "common/admin/host_names.h"
 
 #include <arpa/inet.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
+#include <boost/asio/ip/host_name.hpp>
 
 namespace gossamer {
 namespace {
 
 bool IsSame(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
 bool IsNumeric(int family, std::string_view text) {
   in6_addr address;  // the larger of the two
   return inet_pton(family, std::string(text).c_str(), &address) == 1;
-}
-
-std::string OwnName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
 }
 
 }  // namespace
@@ -36,11 +29,13 @@ bool IsServedHost(std::string_view host, const std::vector<std::string>& names) 
   }
   host = host.substr(0, host.rfind(':'));
   if (host.ends_with('.')) host.remove_suffix(1);
-  if (IsNumeric(AF_INET, host) || IsSame(host, "localhost") || IsSame(host, OwnName())) return true;
+  boost::system::error_code error;
+  const std::string own_name = boost::asio::ip::host_name(error);  // empty after an error
+  if (IsNumeric(AF_INET, host) || IsSame(host, "localhost") || IsSame(host, own_name)) return true;
   return std::ranges::any_of(names, [host](const std::string& name) { return IsSame(host, name); });
 }
 
-std::vector<std::string> HostNames(std::string_view text) {
+std::vector<std::string> SplitAtCommas(std::string_view text) {
   std::vector<std::string> names;
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());

@@ -18,7 +18,7 @@ namespace gossamer {
 // in any case. The port does not matter.
 bool IsServedHost(std::string_view host, const std::vector<std::string>& names);
 
-// "a.example,b.example"
-std::vector<std::string> HostNames(std::string_view text);
+// The parts of "a.example,b.example" that are not empty.
+std::vector<std::string> SplitAtCommas(std::string_view text);
 
 }  // namespace gossamer

@@ -26,12 +26,12 @@ TEST(HostNamesTest, OtherNamesAreServedIfTheyAreGiven) {
            "[evil.example]", "[::1", "1.2.3", "xlocalhost", ":", "."}) {
     EXPECT_FALSE(IsServedHost(host, {})) << host;
   }
-  const std::vector<std::string> names = HostNames("db-1.example,,Db-2.example");
+  const std::vector<std::string> names = SplitAtCommas("db-1.example,,Db-2.example");
   EXPECT_EQ(names, (std::vector<std::string>{"db-1.example", "Db-2.example"}));
   EXPECT_TRUE(IsServedHost("DB-1.example:7500", names));
   EXPECT_TRUE(IsServedHost("db-2.example.", names));
   EXPECT_FALSE(IsServedHost("db-3.example", names));
-  EXPECT_TRUE(HostNames("").empty());
+  EXPECT_TRUE(SplitAtCommas("").empty());
 }
 
 }  // namespace

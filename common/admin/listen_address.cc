@@ -8,17 +8,6 @@
 namespace gossamer {
 namespace {
 
-bool IsNumericAddress(int family, const std::string& host) {
-  in6_addr address;  // the larger of the two
-  return inet_pton(family, host.c_str(), &address) == 1;
-}
-
-in6_addr V6Of(const std::string& host) {
-  in6_addr address{};
-  inet_pton(AF_INET6, host.c_str(), &address);
-  return address;
-}
-
 std::optional<uint16_t> ParsePort(std::string_view text) {
   uint16_t port = 0;
   const char* const begin = text.data();
@@ -32,15 +21,13 @@ std::optional<uint16_t> ParsePort(std::string_view text) {
 
 bool ListenAddress::is_loopback() const {
   if (!is_v6) return host.starts_with("127.");
-  const in6_addr address = V6Of(host);
   constexpr int kFirstOfV4 = 12;
-  return IN6_IS_ADDR_LOOPBACK(&address) ||
-         (is_mapped_v4() && address.s6_addr[kFirstOfV4] == IN_LOOPBACKNET);
+  return IN6_IS_ADDR_LOOPBACK(&name.v6.sin6_addr) ||
+         (is_mapped_v4() && name.v6.sin6_addr.s6_addr[kFirstOfV4] == IN_LOOPBACKNET);
 }
 
 bool ListenAddress::is_mapped_v4() const {
-  const in6_addr address = V6Of(host);
-  return is_v6 && IN6_IS_ADDR_V4MAPPED(&address);
+  return is_v6 && IN6_IS_ADDR_V4MAPPED(&name.v6.sin6_addr);
 }
 
 std::string ListenAddress::ToString() const {
@@ -60,7 +47,16 @@ Result<ListenAddress> ParseListenAddress(std::string_view text) {
   const bool is_v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (is_v6) host = host.substr(1, host.size() - 2);
   ListenAddress address{std::string(host), *port, is_v6};
-  if (!IsNumericAddress(is_v6 ? AF_INET6 : AF_INET, address.host)) return wrong;
+  auto& name = address.name;
+  if (is_v6) {
+    name.v6.sin6_family = AF_INET6;
+    name.v6.sin6_port = htons(*port);
+  } else {
+    name.v4.sin_family = AF_INET;
+    name.v4.sin_port = htons(*port);
+  }
+  void* const bytes = is_v6 ? static_cast<void*>(&name.v6.sin6_addr) : &name.v4.sin_addr;
+  if (inet_pton(name.any.sa_family, address.host.c_str(), bytes) != 1) return wrong;
   return address;
 }
 

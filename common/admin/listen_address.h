@@ -3,6 +3,9 @@
 // Thread-safety: no shared state. Cost: a few string operations.
 #pragma once
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +18,13 @@ struct ListenAddress {
   std::string host;  // numeric, IPv6 without brackets
   uint16_t port = 0;
   bool is_v6 = false;
+  // As the kernel takes it, and its size.
+  union {
+    sockaddr_in6 v6;  // the largest one: all of it is zeroed
+    sockaddr_in v4;
+    sockaddr any;
+  } name = {};
+  socklen_t name_bytes() const { return is_v6 ? sizeof name.v6 : sizeof name.v4; }
 
   // Whether only this machine's processes reach it.
   bool is_loopback() const;

@@ -2,14 +2,10 @@
 
 #include <glog/logging.h>
 
+#include <iterator>
 #include <limits>
 
 namespace gossamer {
-namespace {
-
-constexpr double kNsPerSecond = 1e9;
-
-}  // namespace
 
 prometheus::ClientMetric& MetricFamilyBuilder::NewMetric(MetricLabels labels) {
   prometheus::ClientMetric& metric = family_->metric.emplace_back();
@@ -31,6 +27,7 @@ MetricFamilyBuilder& MetricFamilyBuilder::Add(MetricLabels labels, double value)
 }
 
 MetricFamilyBuilder& MetricFamilyBuilder::Add(MetricLabels labels, const Histogram& latencies) {
+  constexpr double kNsPerSecond = 1e9;
   CHECK(family_->type == prometheus::MetricType::Histogram) << family_->name;
   prometheus::ClientMetric::Histogram& histogram = NewMetric(labels).histogram;
   histogram.sample_count = latencies.count();
@@ -52,16 +49,9 @@ MetricFamilyBuilder Families::New(std::string_view name, std::string_view help,
   return MetricFamilyBuilder(&family);
 }
 
-MetricFamilyBuilder Families::Counter(std::string_view name, std::string_view help) {
-  return New(name, help, prometheus::MetricType::Counter);
-}
-
-MetricFamilyBuilder Families::Gauge(std::string_view name, std::string_view help) {
-  return New(name, help, prometheus::MetricType::Gauge);
-}
-
-MetricFamilyBuilder Families::LatencyHistogram(std::string_view name, std::string_view help) {
-  return New(name, help, prometheus::MetricType::Histogram);
+void Families::Append(std::vector<prometheus::MetricFamily> families) {
+  families_.insert(families_.end(), std::make_move_iterator(families.begin()),
+                   std::make_move_iterator(families.end()));
 }
 
 }  // namespace gossamer

@@ -1,7 +1,7 @@
 // Builds metric families for /metrics, so that those of all programs are named and shaped alike.
 //
 //   Families families;
-//   families.Counter("gossamer_rereads_total", "Units read again.").Add({}, counters.rereads);
+//   families.Counter("gossamer_rereads_total", "Units read again.", counters.rereads);
 //   families.Counter("gossamer_operations_total", "Operations by class.")
 //       .Add({{"class", "read"}}, 12)
 //       .Add({{"class", "scan"}}, 3);
@@ -58,10 +58,26 @@ class MetricFamilyBuilder {
 class Families {
  public:
   // Valid until the next family is added. `help`: a sentence.
-  MetricFamilyBuilder Counter(std::string_view name, std::string_view help);
-  MetricFamilyBuilder Gauge(std::string_view name, std::string_view help);
-  MetricFamilyBuilder LatencyHistogram(std::string_view name, std::string_view help);
+  MetricFamilyBuilder Counter(std::string_view name, std::string_view help) {
+    return New(name, help, prometheus::MetricType::Counter);
+  }
+  MetricFamilyBuilder Gauge(std::string_view name, std::string_view help) {
+    return New(name, help, prometheus::MetricType::Gauge);
+  }
+  MetricFamilyBuilder LatencyHistogram(std::string_view name, std::string_view help) {
+    return New(name, help, prometheus::MetricType::Histogram);
+  }
+  // Of one figure, without labels.
+  template <typename Value>
+  void Counter(std::string_view name, std::string_view help, Value value) {
+    Counter(name, help).Add({}, value);
+  }
+  template <typename Value>
+  void Gauge(std::string_view name, std::string_view help, Value value) {
+    Gauge(name, help).Add({}, value);
+  }
 
+  void Append(std::vector<prometheus::MetricFamily> families);
   std::vector<prometheus::MetricFamily> Take() { return std::move(families_); }
 
  private:

@@ -1,11 +1,13 @@
 #include "common/admin/metrics.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
 #include "common/admin/process_metrics.h"
 #include "common/admin/testing/metrics_text.h"
+#include "common/version.h"
 
 namespace gossamer {
 namespace {
@@ -54,12 +56,13 @@ TEST(MetricsTest, LatenciesAreInSecondsAndCumulative) {
 }
 
 TEST(MetricsTest, ProcessMetricsAreClean) {
-  const ProcessMetrics metrics({"0.1.0", "g++ 12", "Release"});
-  const std::string text = Text(metrics.Collect());
+  Families families;
+  ProcessMetrics().AddTo(families);
+  const std::string text = Text(families.Take());
   EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
-  EXPECT_THAT(
-      text,
-      HasSubstr("gossamer_build_info{version=\"0.1.0\",compiler=\"g++ 12\",type=\"Release\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr(fmt::format(
+                        "gossamer_build_info{{version=\"{}\",compiler=\"{}\",type=\"{}\"}} 1\n",
+                        BuildVersion(), BuildCompiler(), BuildType())));
 }
 
 TEST(MetricsTest, TheCheckFindsProblems) {

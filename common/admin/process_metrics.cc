@@ -7,7 +7,6 @@
 #include <fstream>
 #include <memory>
 
-#include "common/admin/metrics.h"
 #include "common/version.h"
 
 namespace gossamer {
@@ -15,12 +14,6 @@ namespace {
 
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-}
-
-double ProcessorSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
 }
 
 struct MemorySize {
@@ -47,31 +40,30 @@ uint64_t OpenDescriptors() {
   return count < 3 ? 0 : count - 3;  // without ".", ".." and the directory's own
 }
 
-uint64_t ResidentBytes() { return OwnMemory().resident_bytes; }
-
-BuildFacts OwnBuild() {
-  return {.version = std::string(BuildVersion()),
-          .compiler = std::string(BuildCompiler()),
-          .type = std::string(BuildType())};
+ProcessorTime OwnProcessorTime() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return {Seconds(usage.ru_utime), Seconds(usage.ru_stime)};
 }
 
-std::vector<prometheus::MetricFamily> ProcessMetrics::Collect() const {
-  Families families;
+uint64_t ResidentBytes() { return OwnMemory().resident_bytes; }
+
+void ProcessMetrics::AddTo(Families& families) const {
   families.Gauge("gossamer_build_info", "How the program was built; always 1.")
-      .Add({{"version", build_.version}, {"compiler", build_.compiler}, {"type", build_.type}},
+      .Add({{"version", BuildVersion()}, {"compiler", BuildCompiler()}, {"type", BuildType()}},
            uint64_t{1});
-  families
-      .Gauge("process_start_time_seconds", "Start of the process, in seconds since the Unix epoch.")
-      .Add({}, std::chrono::duration<double>(start_time_.time_since_epoch()).count());
-  families.Counter("process_cpu_seconds_total", "Processor time of the process, user and system.")
-      .Add({}, ProcessorSeconds());
+  families.Gauge("process_start_time_seconds",
+                 "Start of the process, in seconds since the Unix epoch.",
+                 std::chrono::duration<double>(start_time_.time_since_epoch()).count());
+  const ProcessorTime time = OwnProcessorTime();
+  families.Counter("process_cpu_seconds_total", "Processor time of the process, user and system.",
+                   time.user_seconds + time.system_seconds);
   const MemorySize memory = OwnMemory();
-  families.Gauge("process_resident_memory_bytes", "Memory of the process that is in DRAM.")
-      .Add({}, memory.resident_bytes);
-  families.Gauge("process_virtual_memory_bytes", "Address space of the process.")
-      .Add({}, memory.virtual_bytes);
-  families.Gauge("process_open_fds", "Open file descriptors.").Add({}, OpenDescriptors());
-  return families.Take();
+  families.Gauge("process_resident_memory_bytes", "Memory of the process that is in DRAM.",
+                 memory.resident_bytes);
+  families.Gauge("process_virtual_memory_bytes", "Address space of the process.",
+                 memory.virtual_bytes);
+  families.Gauge("process_open_fds", "Open file descriptors.", OpenDescriptors());
 }
 
 }  // namespace gossamer

@@ -1,7 +1,8 @@
 // ProgramAdmin: the admin endpoint of a server program, from before it serves its clients until
 // after.
 //
-//   auto admin = ProgramAdmin::Start({.address = "127.0.0.1:7401"}, {"gossamer-memory", "memory server"}, build);
+//   auto admin = ProgramAdmin::Start({.address = "127.0.0.1:7401"},
+//                                    {"gossamer-memory", "memory server"});
 //                                      // /readyz: 503 "the memory server is starting"
 //   auto server = …
 //   admin.value()->Serve({.families = …, .state = …});   // /readyz: 200
@@ -13,9 +14,6 @@
 // mutex.
 #pragma once
 
-#include <prometheus/metric_family.h>
-
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
@@ -33,18 +31,12 @@ class ProgramAdmin {
     std::string program;  // "gossamer-memory"
     std::string title;    // "memory server"
   };
-  // What there is to show of a program that serves, beside the figures of its process.
-  struct Served {
-    std::function<std::vector<prometheus::MetricFamily>()> families;
-    std::function<nlohmann::ordered_json()> state;  // its fields are added to those of /state
-    // Why /readyz answers 503 although the program serves, as an error with that sentence; empty:
-    // it never does.
-    std::function<Status()> readiness = {};
-  };
+  // What there is to show of a program that serves, beside the figures of its process and those
+  // fields of /state that every program has.
+  using Served = AdminContent;
 
   // Errors: those of AdminServer::Start.
-  static Result<std::unique_ptr<ProgramAdmin>> Start(const AdminOptions& options, Names names,
-                                                     BuildFacts build);
+  static Result<std::unique_ptr<ProgramAdmin>> Start(const AdminOptions& options, Names names);
   ProgramAdmin(const ProgramAdmin&) = delete;
   ProgramAdmin& operator=(const ProgramAdmin&) = delete;
 
@@ -56,9 +48,7 @@ class ProgramAdmin {
   const std::string& address() const { return endpoint_->address(); }
 
  private:
-  class ServedMetrics;
-
-  ProgramAdmin(Names names, BuildFacts build);
+  explicit ProgramAdmin(Names names);
 
   std::vector<prometheus::MetricFamily> Families() const;
   Status Readiness() const;
@@ -67,8 +57,7 @@ class ProgramAdmin {
   nlohmann::ordered_json State() const;
 
   const Names names_;
-  const std::string version_;
-  const std::shared_ptr<ProcessMetrics> process_;
+  const ProcessMetrics process_;
   mutable std::mutex mutex_;  // for the next two
   Served served_;             // empty functions: nothing
   std::string not_ready_;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/admin/metrics.h"
-#include "compute/metrics/store_state.h"
+#include "compute/metrics/store_watch.h"
 
 namespace gossamer::gateway {
 
@@ -26,14 +26,11 @@ ProgramAdmin::Served ServedBy(const AttendedStore& attended, const Gateway& gate
   const AutoSweeper* const sweeper = attended.sweeper.get();
   return {.families =
               [metrics = gateway.metrics(), &memory = gateway.memory(), sweeper] {
-                std::vector<prometheus::MetricFamily> all = metrics->Collect();
-                Families more;
-                memory.AddTo(more);
-                if (sweeper != nullptr) sweeper->AddTo(more);
-                for (prometheus::MetricFamily& family : more.Take()) {
-                  all.push_back(std::move(family));
-                }
-                return all;
+                Families families;
+                metrics->AddTo(families);
+                memory.AddTo(families);
+                if (sweeper != nullptr) sweeper->AddTo(families);
+                return families.Take();
               },
           .state =
               [&store, metrics = gateway.metrics(), &watch, sweeper] {

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -108,15 +107,6 @@ constexpr ProgramInfo kProgram{
 
 // How often it looks whether its store is gone.
 constexpr int kStoreLookMs = 500;
-
-std::vector<std::string> SplitAtCommas(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream rest(text);
-  for (std::string part; std::getline(rest, part, ',');) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
-}
 
 Error WrongFlag(const char* name, const std::string& sentence) {
   return MakeError(Code::kInvalidArgument, "--" + std::string(name) + ": " + sentence);
@@ -229,8 +219,8 @@ Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
   return ProgramAdmin::Start({.address = FLAGS_admin,
                               .for_other_machines = FLAGS_admin_for_other_machines,
-                              .hosts = HostNames(FLAGS_admin_hosts)},
-                             {"gossamer-compute", "compute server"}, OwnBuild());
+                              .hosts = SplitAtCommas(FLAGS_admin_hosts)},
+                             {"gossamer-compute", "compute server"});
 }
 
 // "redis 127.0.0.1:7400, tls 127.0.0.1:7443"

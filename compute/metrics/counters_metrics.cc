@@ -14,65 +14,57 @@ void AddWire(const Counters& counters, Families& families) {
       add(family, OperationClassName(static_cast<OperationClass>(i)), counters.wire[i]);
     }
   };
-  using Builder = MetricFamilyBuilder;
-  using Name = std::string_view;
   each(families.Counter("gossamer_operations_total",
                         "Operations that ended, by what they proved to be."),
-       [](Builder& family, Name name, const WireCounts& wire) {
+       [](auto& family, auto name, const WireCounts& wire) {
          family.Add({{"class", name}}, wire.operations);
        });
   each(families.Counter("gossamer_round_trips_total",
                         "Round trips to memory servers, one for each post-and-wait."),
-       [](Builder& family, Name name, const WireCounts& wire) {
+       [](auto& family, auto name, const WireCounts& wire) {
          family.Add({{"class", name}}, wire.round_trips);
        });
   each(families.Counter("gossamer_verbs_total", "RDMA verbs posted."),
-       [](Builder& family, Name name, const WireCounts& wire) {
+       [](auto& family, auto name, const WireCounts& wire) {
          family.Add({{"class", name}, {"verb", "read"}}, wire.reads)
              .Add({{"class", name}, {"verb", "write"}}, wire.writes)
              .Add({{"class", name}, {"verb", "atomic"}}, wire.atomics)
              .Add({{"class", name}, {"verb", "send"}}, wire.sends);
        });
   each(families.Counter("gossamer_verb_bytes_total", "Bytes that RDMA verbs read and wrote."),
-       [](Builder& family, Name name, const WireCounts& wire) {
+       [](auto& family, auto name, const WireCounts& wire) {
          family.Add({{"class", name}, {"direction", "read"}}, wire.bytes_read)
              .Add({{"class", name}, {"direction", "written"}}, wire.bytes_written);
        });
 }
 
 void AddCache(const CacheCounts& cache, Families& families) {
-  families.Gauge("gossamer_cache_bytes", "Memory of the cache of internal nodes.")
-      .Add({}, cache.bytes);
+  families.Gauge("gossamer_cache_bytes", "Memory of the cache of internal nodes.", cache.bytes);
   families
       .Counter("gossamer_cache_lookups_total",
                "Lookups in the cache; a hit needs no READ of an internal node.")
       .Add({{"result", "hit"}}, cache.hits)
       .Add({{"result", "miss"}}, cache.misses);
-  families.Counter("gossamer_cache_stale_total", "Times that a stale entry led to the wrong leaf.")
-      .Add({}, cache.stale);
-  families.Counter("gossamer_cache_evictions_total", "Nodes evicted to make room.")
-      .Add({}, cache.evictions);
-  families
-      .Counter("gossamer_cache_fills_total",
-               "Internal nodes that were READ ahead to fill a cold cache.")
-      .Add({}, cache.filled);
+  families.Counter("gossamer_cache_stale_total", "Times that a stale entry led to the wrong leaf.",
+                   cache.stale);
+  families.Counter("gossamer_cache_evictions_total", "Nodes evicted to make room.",
+                   cache.evictions);
+  families.Counter("gossamer_cache_fills_total",
+                   "Internal nodes that were READ ahead to fill a cold cache.", cache.filled);
 }
 
 void AddLocks(const LockCounts& locks, Families& families) {
-  families.Counter("gossamer_locks_acquired_total", "Locks of nodes that were taken.")
-      .Add({}, locks.acquired);
-  families
-      .Counter("gossamer_locks_handed_over_total",
-               "Locks that were taken from a waiter of this process without a round trip.")
-      .Add({}, locks.handed_over);
-  families
-      .Counter("gossamer_locks_combined_writes_total",
-               "Writes that were done together with another operation's write.")
-      .Add({}, locks.combined);
-  families
-      .Counter("gossamer_lock_retries_total",
-               "Tries that found a lock taken by another compute server.")
-      .Add({}, locks.remote_retries);
+  families.Counter("gossamer_locks_acquired_total", "Locks of nodes that were taken.",
+                   locks.acquired);
+  families.Counter("gossamer_locks_handed_over_total",
+                   "Locks that were taken from a waiter of this process without a round trip.",
+                   locks.handed_over);
+  families.Counter("gossamer_locks_combined_writes_total",
+                   "Writes that were done together with another operation's write.",
+                   locks.combined);
+  families.Counter("gossamer_lock_retries_total",
+                   "Tries that found a lock taken by another compute server.",
+                   locks.remote_retries);
 }
 
 }  // namespace
@@ -81,10 +73,9 @@ void AddCounters(const Counters& counters, Families& families) {
   AddWire(counters, families);
   AddCache(counters.cache, families);
   AddLocks(counters.locks, families);
-  families
-      .Counter("gossamer_rereads_total",
-               "Parts of nodes that were READ again because they were torn or had changed.")
-      .Add({}, counters.rereads);
+  families.Counter("gossamer_rereads_total",
+                   "Parts of nodes that were READ again because they were torn or had changed.",
+                   counters.rereads);
 }
 
 Json CountersState(const Counters& counters) {

@@ -8,7 +8,6 @@
 #include "common/admin/program_admin.h"
 #include "common/version.h"
 #include "compute/metrics/counters_metrics.h"
-#include "compute/metrics/store_state.h"
 #include "compute/metrics/store_watch.h"
 #include "gossamer/metrics.h"
 #include "gossamer/store.h"
@@ -37,12 +36,12 @@ class ProgramMetrics final : public MetricsEndpoint {
       return MakeError(Code::kInvalidArgument,
                        "these metrics are those of a store that is open: give each store its own");
     }
-    BOOST_OUTCOME_TRY(
-        admin, ProgramAdmin::Start({.address = options_.address,
-                                    .for_other_machines = options_.for_other_machines,
-                                    .hosts = options_.hosts,
-                                    .flag = "address of the metrics"},
-                                   {.program = options_.program, .title = "program"}, OwnBuild()));
+    BOOST_OUTCOME_TRY(admin,
+                      ProgramAdmin::Start({.address = options_.address,
+                                           .for_other_machines = options_.for_other_machines,
+                                           .hosts = options_.hosts,
+                                           .flag = "address of the metrics"},
+                                          {.program = options_.program, .title = "program"}));
     admin_ = std::move(admin);
     return Ok();
   }
@@ -52,8 +51,22 @@ class ProgramMetrics final : public MetricsEndpoint {
     Result<std::unique_ptr<StoreWatch>> watch =
         StoreWatch::Start(store, "restart this program to use that one");
     if (watch) watch_ = std::move(watch.value());  // without it, /state has no memory servers
-    admin_->Serve({.families = [&store] { return FamiliesOf(store); },
-                   .state = [&store, watch = watch_.get()] { return StateOf(store, watch); }});
+    admin_->Serve({.families =
+                       [&store] {
+                         Families families;
+                         AddCounters(store.counters(), families);
+                         families.Gauge("gossamer_sessions", "Sessions that are open.",
+                                        uint64_t{store.sessions()});
+                         return families.Take();
+                       },
+                   .state =
+                       [&store, watch = watch_.get()] {
+                         Json state = watch != nullptr ? watch->State() : Json::object();
+                         state["sessions"] = store.sessions();
+                         state.update(CountersState(store.counters()));
+                         state["hot_leaves"] = HotLeavesState(store);
+                         return state;
+                       }});
   }
 
   void Ended() override {
@@ -68,22 +81,6 @@ class ProgramMetrics final : public MetricsEndpoint {
   }
 
  private:
-  static std::vector<prometheus::MetricFamily> FamiliesOf(Store& store) {
-    Families families;
-    AddCounters(store.counters(), families);
-    families.Gauge("gossamer_sessions", "Sessions that are open.")
-        .Add({}, uint64_t{store.sessions()});
-    return families.Take();
-  }
-  // `watch` may be null.
-  static Json StateOf(Store& store, StoreWatch* watch) {
-    Json state = watch != nullptr ? watch->State() : Json::object();
-    state["sessions"] = store.sessions();
-    state.update(CountersState(store.counters()));
-    state["hot_leaves"] = HotLeavesState(store);
-    return state;
-  }
-
   MetricsOptions options_;
   mutable std::mutex mutex_;  // for what follows
   std::unique_ptr<StoreWatch> watch_;

@@ -1,15 +1,17 @@
 #include "compute/metrics/store_watch.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 
 #include <utility>
 
 #include "common/start_thread.h"
-#include "compute/metrics/store_state.h"
+#include "common/text/escape.h"
 
 namespace gossamer {
-
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr uint16_t kRootServer = 0;
 
@@ -28,6 +30,38 @@ void LogChanges(const std::map<uint16_t, std::string>& before,
 
 }  // namespace
 
+Json HotLeavesState(const Store& store) {
+  constexpr size_t kMost = 10;
+  auto leaves = Json::array();
+  for (const HotLeaf& leaf : store.HotLeaves(kMost)) {
+    leaves.push_back({{"leaf", fmt::format("{}:{:#x}", leaf.server_id, leaf.offset)},
+                      {"first_key", Quoted(leaf.key)},
+                      {"operations", leaf.operations}});
+  }
+  return leaves;
+}
+
+Json StatState(const StoreStat& stat) {
+  Json servers = Json::array();
+  for (const ServerStat& server : stat.servers) {
+    Json entry = {{"id", server.server_id}, {"address", server.address}};
+    if (server.unreachable.empty()) {
+      entry.update({{"heap_bytes", server.heap_bytes},
+                    {"free_bytes", server.free_bytes},
+                    {"node_bytes", server.node_extent_bytes},
+                    {"block_bytes", server.block_extent_bytes},
+                    {"waiting_bytes", server.waiting_bytes},
+                    {"orphaned_bytes", server.orphaned_bytes},
+                    {"compute_servers", server.compute_servers},
+                    {"lock_table", server.locks_on_chip ? "device" : "dram"}});
+    } else {
+      entry["unreachable"] = server.unreachable;
+    }
+    servers.push_back(std::move(entry));
+  }
+  return {{"store", stat.store}, {"fabric", stat.fabric}, {"servers", std::move(servers)}};
+}
+
 Result<std::unique_ptr<StoreWatch>> StoreWatch::Start(Store& store, std::string if_gone) {
   std::unique_ptr<StoreWatch> watch(new StoreWatch(store, std::move(if_gone)));
   BOOST_OUTCOME_TRY(thread, StartThread("describe the store", [&watch = *watch] { watch.Run(); }));
@@ -44,7 +78,7 @@ StoreWatch::~StoreWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-nlohmann::ordered_json StoreWatch::State() {
+Json StoreWatch::State() {
   const std::lock_guard guard(mutex_);
   Ask();
   return state_;
@@ -91,7 +125,7 @@ void StoreWatch::Run() {
     // Only this thread changes it.
     Troubles troubles = TroublesOf(stat, troubles_);
     LogChanges(troubles_, troubles, !stat && stat.error().code == Code::kNotFound);
-    nlohmann::ordered_json state = stat ? StatState(stat.value()) : nlohmann::ordered_json();
+    Json state = stat ? StatState(stat.value()) : Json();
     lock.lock();
     if (!stat && stat.error().code == Code::kNotFound) is_gone_ = true;
     // Without the memory server that has the root nothing is known: what was known before says

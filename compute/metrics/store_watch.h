@@ -25,6 +25,11 @@
 
 namespace gossamer {
 
+// The field hot_leaves of /state, which takes no time.
+nlohmann::ordered_json HotLeavesState(const Store& store);
+// The fields store, fabric and servers of /state (docs/metrics.md).
+nlohmann::ordered_json StatState(const StoreStat& stat);
+
 class StoreWatch {
  public:
   static constexpr std::chrono::milliseconds kInterval{2'000};

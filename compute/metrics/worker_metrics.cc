@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/admin/metrics.h"
 #include "compute/metrics/counters_metrics.h"
 
 namespace gossamer {
@@ -119,41 +118,36 @@ size_t WorkerMetrics::workers() const {
   return slots_.size();
 }
 
-std::vector<prometheus::MetricFamily> WorkerMetrics::Collect() const {
+void WorkerMetrics::AddTo(Families& families) const {
   const WorkerFigures total = Total();
-  Families families;
   AddCounters(total.counters, families);
-  families.Gauge("gossamer_workers", "Worker threads.").Add({}, uint64_t{workers()});
-  families.Gauge("gossamer_connected_clients", "Connections of clients that are open.")
-      .Add({}, total.clients.connected);
-  families
-      .Counter("gossamer_client_connections_total", "Connections of clients that were accepted.")
-      .Add({}, total.clients.accepted);
-  families
-      .Counter("gossamer_client_rejections_total",
-               "Connections of clients that were refused, as there were too many.")
-      .Add({}, total.clients.rejected);
-  families
-      .Counter("gossamer_client_slow_readers_total",
-               "Clients that were disconnected, as they took no answers while memory was short.")
-      .Add({}, total.clients.slow_readers);
-  families
-      .Counter("gossamer_client_slow_senders_total",
-               "Clients that were disconnected, as they did not send the rest of a request while "
-               "memory was short.")
-      .Add({}, total.clients.slow_senders);
+  families.Gauge("gossamer_workers", "Worker threads.", uint64_t{workers()});
+  families.Gauge("gossamer_connected_clients", "Connections of clients that are open.",
+                 total.clients.connected);
+  families.Counter("gossamer_client_connections_total",
+                   "Connections of clients that were accepted.", total.clients.accepted);
+  families.Counter("gossamer_client_rejections_total",
+                   "Connections of clients that were refused, as there were too many.",
+                   total.clients.rejected);
+  families.Counter(
+      "gossamer_client_slow_readers_total",
+      "Clients that were disconnected, as they took no answers while memory was short.",
+      total.clients.slow_readers);
+  families.Counter(
+      "gossamer_client_slow_senders_total",
+      "Clients that were disconnected, as they did not send the rest of a request while "
+      "memory was short.",
+      total.clients.slow_senders);
   families.Counter("gossamer_client_bytes_total", "Bytes received from clients and sent to them.")
       .Add({{"direction", "received"}}, total.clients.bytes_received)
       .Add({{"direction", "sent"}}, total.clients.bytes_sent);
-  families
-      .Counter("gossamer_client_failed_logins_total", "Logins of clients with a wrong password.")
-      .Add({}, total.clients.failed_logins);
-  families.Counter("gossamer_client_tls_failures_total", "TLS handshakes of clients that failed.")
-      .Add({}, total.clients.tls_failures);
-  families
-      .Counter("gossamer_client_unknown_requests_total",
-               "Requests that were refused as they name no command, or break the protocol.")
-      .Add({}, total.clients.unknown_requests);
+  families.Counter("gossamer_client_failed_logins_total",
+                   "Logins of clients with a wrong password.", total.clients.failed_logins);
+  families.Counter("gossamer_client_tls_failures_total", "TLS handshakes of clients that failed.",
+                   total.clients.tls_failures);
+  families.Counter("gossamer_client_unknown_requests_total",
+                   "Requests that were refused as they name no command, or break the protocol.",
+                   total.clients.unknown_requests);
   families.Counter("gossamer_client_key_lookups_total", "Keys that commands of clients have read.")
       .Add({{"result", "hit"}}, total.clients.keys_found)
       .Add({{"result", "miss"}}, total.clients.keys_absent);
@@ -167,7 +161,6 @@ std::vector<prometheus::MetricFamily> WorkerMetrics::Collect() const {
   for (size_t i = 0; i < commands_.size(); ++i) {
     durations.Add({{"command", commands_[i]}}, total.commands[i].latency_ns);
   }
-  return families.Take();
 }
 
 Json WorkerMetrics::State() const {

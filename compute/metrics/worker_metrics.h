@@ -2,8 +2,8 @@
 // endpoint.
 //
 //   auto metrics = std::make_shared<WorkerMetrics>(std::vector<std::string>{"get", "set"});
-//   content.metrics.push_back(metrics);                          // /metrics
-//   content.state = [metrics] { return metrics->State(); };      // /state
+//   metrics->AddTo(families);                                    // /metrics
+//   … metrics->State() …                                         // /state
 //   …
 //   auto worker = metrics->AddWorker();                          // in each worker thread
 //   for (;;) {
@@ -27,8 +27,6 @@
 // each command that was used since. Memory: 60 KiB for each worker and command.
 #pragma once
 
-#include <prometheus/collectable.h>
-
 #include <cassert>
 #include <chrono>
 #include <cstdint>
@@ -38,6 +36,7 @@
 #include <string>
 #include <vector>
 
+#include "common/admin/metrics.h"
 #include "common/histogram.h"
 #include "gossamer/counters.h"
 #include "gossamer/store.h"
@@ -83,7 +82,7 @@ struct WorkerFigures {
   double commands_per_second = 0;        // of late; 0 of workers that have ended
 };
 
-class WorkerMetrics final : public prometheus::Collectable {
+class WorkerMetrics {
  public:
   using Clock = std::chrono::steady_clock;
   class Worker;
@@ -92,12 +91,12 @@ class WorkerMetrics final : public prometheus::Collectable {
 
   // `commands`: their names, in small letters, by number. Worker::RecordCommand takes the number.
   explicit WorkerMetrics(std::vector<std::string> commands);
-  ~WorkerMetrics() override;
+  ~WorkerMetrics();
 
   // This object must outlive the worker.
   std::unique_ptr<Worker> AddWorker();
 
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  void AddTo(Families& families) const;
   // The fields workers, clients, commands, operations, cache, locks and rereads of /state
   // (docs/metrics.md).
   nlohmann::ordered_json State() const;

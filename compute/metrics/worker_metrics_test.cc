@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/admin/testing/metrics_text.h"
-#include "compute/metrics/store_state.h"
+#include "compute/metrics/store_watch.h"
 
 namespace gossamer {
 namespace {
@@ -29,6 +29,11 @@ Counters Reads(uint64_t operations, uint64_t cache_bytes = 0) {
 
 class WorkerMetricsTest : public ::testing::Test {
  protected:
+  std::string MetricsText() const {
+    Families families;
+    metrics_.AddTo(families);
+    return prometheus::TextSerializer().Serialize(families.Take());
+  }
   uint64_t ReadsInTotal() const {
     return metrics_.Total().counters.of(OperationClass::kRead).operations;
   }
@@ -69,7 +74,7 @@ TEST_F(WorkerMetricsTest, CountsRefusalsApartFromCommandsThatRan) {
   EXPECT_EQ(total.commands[1].latency_ns.count(), 1U);
   EXPECT_EQ(total.commands[1].errors, 1U);
   EXPECT_EQ(total.commands[1].rejected, 2U);
-  const std::string text = prometheus::TextSerializer().Serialize(metrics_.Collect());
+  const std::string text = MetricsText();
   EXPECT_THAT(text, AllOf(HasSubstr("gossamer_command_errors_total{command=\"set\"} 3\n"),
                           HasSubstr("gossamer_client_unknown_requests_total 4\n")));
   EXPECT_EQ(metrics_.State()["clients"]["unknown_requests"], 4);
@@ -112,7 +117,7 @@ TEST_F(WorkerMetricsTest, FamiliesAndStateTellTheSum) {
   worker->RecordCommand(0, 4ms, false);
   worker->numbers() = {.connected = 1, .accepted = 4, .bytes_received = 10, .bytes_sent = 20};
   worker->Publish(Clock::now(), Reads(4));
-  const std::string text = prometheus::TextSerializer().Serialize(metrics_.Collect());
+  const std::string text = MetricsText();
   EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
   EXPECT_THAT(text,
               AllOf(HasSubstr("gossamer_workers 1\n"), HasSubstr("gossamer_connected_clients 1\n"),
