@@ -11,11 +11,8 @@
 #include "common/text/human.h"
 
 namespace gossamer::gateway {
-namespace {
 
 using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 Result<std::unique_ptr<AutoSweeper>> AutoSweeper::Start(Store& store,
                                                         std::chrono::milliseconds after) {
@@ -109,12 +106,11 @@ void AutoSweeper::AddTo(Families& families) const {
   families.Counter("gossamer_sweeps_total", "Sweeps of this compute server.")
       .Add({{"result", "done"}}, now.sweeps)
       .Add({{"result", "failed"}}, now.failures);
-  families
-      .Counter("gossamer_swept_bytes_total",
-               "Memory of compute servers that ended, given back by sweeps of this one.")
-      .Add({}, now.swept_bytes);
-  families.Gauge("gossamer_sweeping", "1 while this compute server sweeps.")
-      .Add({}, uint64_t{now.is_sweeping});
+  families.Counter("gossamer_swept_bytes_total",
+                   "Memory of compute servers that ended, given back by sweeps of this one.",
+                   now.swept_bytes);
+  families.Gauge("gossamer_sweeping", "1 while this compute server sweeps.",
+                 uint64_t{now.is_sweeping});
 }
 
 nlohmann::ordered_json AutoSweeper::State() const {

@@ -3,20 +3,50 @@
 #include <glog/logging.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "common/admin/listen_address.h"
+#include "common/admin/process_metrics.h"
 #include "common/start_thread.h"
-#include "compute/gateway/connection/descriptor_limit.h"
-#include "compute/gateway/option_checks.h"
+#include "common/text/human.h"
 
 namespace gossamer::gateway {
 namespace {
 
-constexpr std::string_view kRedisFlag = "--redis";
-constexpr std::string_view kTlsFlag = "--tls";
+constexpr uint32_t kMostThreads = 256;
+// Room for a login with the longest name and password, and for a short value.
+constexpr uint64_t kLeastQueryBytes = 1024;
+// A quarter of the memory for clients is for the one request that grows while memory is short, and
+// for its copy as it grows.
+constexpr uint64_t kQueriesInMemory = 8;
+
+// Descriptors beside those of clients: so many are wanted, as they cost nothing where the hard
+// limit allows them.
+constexpr rlim_t kWanted = 1024;
+// And so many are kept free of clients where it does not.
+constexpr rlim_t kKept = 32;
+static_assert(kKept < kWanted);
+
+// Where a gateway is to listen.
+struct Place {
+  const std::string& where;
+  bool is_tls;
+  std::string_view flag() const { return is_tls ? "--tls" : "--redis"; }
+};
+
+std::vector<Place> PlacesOf(const GatewayOptions& options) {
+  std::vector<Place> places;
+  for (const std::string& where : options.listen) places.push_back({where, false});
+  for (const std::string& where : options.listen_tls) places.push_back({where, true});
+  return places;
+}
 
 std::vector<std::string> CommandNames() {
   std::vector<std::string> names;
@@ -24,15 +54,22 @@ std::vector<std::string> CommandNames() {
   return names;
 }
 
+// What this process may use; nullopt: unknown.
+std::optional<cpu_set_t> AllowedProcessors() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;
+  return allowed;
+}
+
 // The thread then runs on one processor: number `number` of the processors that this process may
 // use. A failure changes nothing.
 void PinThisThread(size_t number) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  size_t left = number % static_cast<size_t>(CPU_COUNT(&allowed));
+  const std::optional<cpu_set_t> allowed = AllowedProcessors();
+  if (!allowed) return;
+  size_t left = number % static_cast<size_t>(CPU_COUNT(&*allowed));
   for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
-    if (!CPU_ISSET(processor, &allowed) || left-- != 0) continue;
+    if (!CPU_ISSET(processor, &*allowed) || left-- != 0) continue;
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(processor, &one);
@@ -41,7 +78,78 @@ void PinThisThread(size_t number) {
   }
 }
 
+// Of open files of this process (`ulimit -n`).
+rlimit FileLimits() {
+  rlimit limits{};
+  getrlimit(RLIMIT_NOFILE, &limits);
+  return limits;
+}
+
+// Raises the soft limit to what so many clients need beside all else, up to the hard limit. Never
+// lowers it.
+void RaiseDescriptorLimit(uint64_t clients) {
+  rlimit limits = FileLimits();
+  const rlim_t wanted = std::min<rlim_t>(clients + kWanted, limits.rlim_max);
+  if (wanted <= limits.rlim_cur) return;
+  limits.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limits);
+}
+
+Error Wrong(std::string_view flag, const std::string& sentence) {
+  return MakeError(Code::kInvalidArgument, std::string(flag) + ": " + sentence);
+}
+
+Status CheckPlace(const Place& place, bool has_users) {
+  const std::string& where = place.where;
+  if (place.is_tls && IsPath(where)) {
+    return Wrong("--tls", "a path is served without TLS: give it to --redis");
+  }
+  const Result<bool> is_local = IsLocal(where);
+  if (!is_local) return Wrong(place.flag(), is_local.error().message);
+  if (has_users || is_local.value()) return Ok();
+  return Wrong(place.flag(),
+               where +
+                   " may be reached from other machines: set a password (--requirepass_file "
+                   "or --users_file), or give an address of the loopback interface");
+}
+
 }  // namespace
+
+Status CheckAddresses(const GatewayOptions& options) {
+  std::set<std::string> seen;
+  for (const Place& place : PlacesOf(options)) {
+    BOOST_OUTCOME_TRYV(CheckPlace(place, !options.users.empty()));
+    // Each port 0 is another free one.
+    if (seen.insert(place.where).second || place.where.ends_with(":0")) continue;
+    return Wrong(place.flag(), place.where + " is given twice");
+  }
+  return Ok();
+}
+
+Status CheckNumbers(const GatewayOptions& options) {
+  if (options.threads == 0 || options.threads > kMostThreads) {
+    return Wrong("--threads", "give 1 to " + std::to_string(kMostThreads));
+  }
+  const std::optional<cpu_set_t> allowed = AllowedProcessors();
+  const size_t processors = allowed ? static_cast<size_t>(CPU_COUNT(&*allowed)) : 0;
+  if (options.pin && processors != 0 && options.threads > processors) {
+    return Wrong("--pin", "this process may use " + std::to_string(processors) +
+                              " processors: give no more --threads, or leave it out");
+  }
+  if (options.max_clients == 0) return Wrong("--max_clients", "give 1 or more");
+  if (options.max_query_bytes < kLeastQueryBytes) {
+    return Wrong("--max_query_bytes", "give " + ExactBytes(kLeastQueryBytes) + " or more");
+  }
+  if (options.client_memory_bytes / kQueriesInMemory < options.max_query_bytes) {
+    return Wrong("--client_memory", "give " +
+                                        ExactBytes(kQueriesInMemory * options.max_query_bytes) +
+                                        " or more: eight times --max_query_bytes");
+  }
+  if (options.slow_log.slower_than_us < -1) {
+    return Wrong("--slowlog_slower_than_us", "give microseconds, or -1: then SLOWLOG has nothing");
+  }
+  return Ok();
+}
 
 Gateway::Gateway(GatewayOptions options)
     : options_(std::move(options)),
@@ -51,20 +159,35 @@ Gateway::Gateway(GatewayOptions options)
 Result<std::unique_ptr<Gateway>> Gateway::Start(GatewayOptions options, Store& store) {
   BOOST_OUTCOME_TRYV(CheckAddresses(options));
   std::unique_ptr<Gateway> gateway(new Gateway(std::move(options)));
-  RaiseDescriptorLimit(gateway->options_.max_clients);
-  BOOST_OUTCOME_TRYV(gateway->OpenListeners());
-  BOOST_OUTCOME_TRYV(gateway->OpenWorkers(store));
-  BOOST_OUTCOME_TRYV(gateway->FitMaxClients());
-  BOOST_OUTCOME_TRYV(gateway->StartWorkers());
+  BOOST_OUTCOME_TRYV(gateway->Open(store));
   return gateway;
 }
 
-Status Gateway::CheckPorts(const GatewayOptions& options) {
-  for (const std::string& where : options.listen) {
-    BOOST_OUTCOME_TRYV(CheckFree(where, kRedisFlag));
+Status Gateway::Open(Store& store) {
+  RaiseDescriptorLimit(options_.max_clients);
+  listeners_.resize(options_.threads);
+  for (const Place& place : PlacesOf(options_)) {
+    BOOST_OUTCOME_TRYV(OpenListener(place.where, place.is_tls));
   }
-  for (const std::string& where : options.listen_tls) {
-    BOOST_OUTCOME_TRYV(CheckFree(where, kTlsFlag));
+  for (size_t number = 0; number < options_.threads; ++number) {
+    workers_.push_back(
+        std::make_unique<Worker>(number, shared_, store, std::move(listeners_[number]), *metrics_));
+    BOOST_OUTCOME_TRYV(workers_.back()->Open());
+  }
+  BOOST_OUTCOME_TRYV(FitMaxClients());
+  for (size_t number = 0; number < options_.threads; ++number) {
+    BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this, number] {
+                        if (options_.pin) PinThisThread(number);
+                        workers_[number]->Run();
+                      }));
+    threads_.push_back(std::move(thread));
+  }
+  return Ok();
+}
+
+Status Gateway::CheckPorts(const GatewayOptions& options) {
+  for (const Place& place : PlacesOf(options)) {
+    BOOST_OUTCOME_TRYV(CheckFree(place.where, place.flag()));
   }
   return Ok();
 }
@@ -89,32 +212,23 @@ Status Gateway::Use(Store& store) {
   return Ok();
 }
 
-Status Gateway::OpenListeners() {
-  listeners_.resize(options_.threads);
-  // In the order of the options, which OpenWorkers relies on.
-  for (const std::string& where : options_.listen) {
-    BOOST_OUTCOME_TRYV(OpenListener(where, false));
-  }
-  for (const std::string& where : options_.listen_tls) {
-    BOOST_OUTCOME_TRYV(OpenListener(where, true));
-  }
-  return Ok();
-}
-
 Status Gateway::OpenListener(const std::string& where, bool is_tls) {
-  const std::string_view flag = is_tls ? kTlsFlag : kRedisFlag;
+  const std::string_view flag = Place{where, is_tls}.flag();
   const bool is_path = IsPath(where);
   std::string address = where;
   // With SO_REUSEPORT the kernel lets a second process of this user listen there, too.
   if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
     BOOST_OUTCOME_TRYV(CheckFree(where, flag));
   }
-  for (std::vector<OwnedListener>& own : listeners_) {
-    if (is_path && &own != &listeners_.front()) break;
+  for (std::vector<Listener>& own : listeners_) {
+    if (is_path && &own != &listeners_.front()) {
+      own.push_back(listeners_.front().back());  // all workers share it
+      continue;
+    }
     BOOST_OUTCOME_TRY(
         socket, Listen(address, options_.threads > 1 && !is_path, flag, options_.socket_mode));
     address = AddressOf(address, socket);  // the same port for the others
-    own.push_back({std::move(socket), is_tls});
+    own.push_back({std::make_shared<UniqueFd>(std::move(socket)), is_tls});
   }
   if (is_path) paths_.push_back(where.substr(kUnix.size()));
   std::string& addresses = is_tls ? tls_addresses_ : addresses_;
@@ -125,26 +239,13 @@ Status Gateway::OpenListener(const std::string& where, bool is_tls) {
   return Ok();
 }
 
-Status Gateway::OpenWorkers(Store& store) {
-  const auto view = [](const OwnedListener& one) { return Listener{one.socket.get(), one.is_tls}; };
-  for (size_t number = 0; number < options_.threads; ++number) {
-    std::vector<Listener> own;
-    for (const OwnedListener& one : listeners_[number]) own.push_back(view(one));
-    if (number != 0) {
-      // The sockets of paths are those of the first worker.
-      for (size_t i = 0; i < options_.listen.size(); ++i) {
-        if (IsPath(options_.listen[i])) own.push_back(view(listeners_.front()[i]));
-      }
-    }
-    workers_.push_back(std::make_unique<Worker>(number, shared_, store, std::move(own), *metrics_));
-    BOOST_OUTCOME_TRYV(workers_.back()->Open());
-  }
-  return Ok();
-}
-
 Status Gateway::FitMaxClients() {
-  const uint64_t room = RoomForClients();
-  const std::string limit = "`ulimit -n` is " + std::to_string(DescriptorLimit());
+  // Within the soft limit, beside what is open now and what may still be opened: connections to
+  // memory servers that join, those of the admin endpoint, and one that is only told that there are
+  // too many.
+  const uint64_t most = FileLimits().rlim_cur;
+  const uint64_t room = most - std::min(OpenDescriptors() + kKept, most);
+  const std::string limit = "`ulimit -n` is " + std::to_string(most);
   if (room == 0) {
     return MakeError(Code::kUnsupported, limit + ", which leaves none for clients: raise it");
   }
@@ -152,17 +253,6 @@ Status Gateway::FitMaxClients() {
   LOG(WARNING) << "--max_clients is " << room << " in place of " << options_.max_clients
                << ", because " << limit << ": raise its hard limit";
   options_.max_clients = static_cast<uint32_t>(room);
-  return Ok();
-}
-
-Status Gateway::StartWorkers() {
-  for (size_t number = 0; number < workers_.size(); ++number) {
-    BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this, number] {
-                        if (options_.pin) PinThisThread(number);
-                        workers_[number]->Run();
-                      }));
-    threads_.push_back(std::move(thread));
-  }
   return Ok();
 }
 

@@ -16,6 +16,15 @@
 
 namespace gossamer::gateway {
 
+// What cannot work of the options, found before anything is opened. Errors: InvalidArgument, a
+// sentence that begins with the flag of gossamer-compute: "--threads: give 1 to 256".
+//
+// Of the addresses: what is none, what is given twice, and what other machines may reach without a
+// password.
+Status CheckAddresses(const GatewayOptions& options);
+// Of all that is a number.
+Status CheckNumbers(const GatewayOptions& options);
+
 class Gateway {
  public:
   // `store` outlives the gateway, or is used until `Use` returns. Clients are served once it
@@ -47,25 +56,18 @@ class Gateway {
  private:
   explicit Gateway(GatewayOptions options);
 
-  struct OwnedListener {
-    UniqueFd socket;
-    bool is_tls;
-  };
-
-  Status OpenListeners();
+  Status Open(Store& store);
   Status OpenListener(const std::string& where, bool is_tls);
-  Status OpenWorkers(Store& store);
   Status FitMaxClients();
-  Status StartWorkers();
 
   GatewayOptions options_;  // not changed once clients are served
   const std::shared_ptr<WorkerMetrics> metrics_;
   Shared shared_;
   std::string addresses_;
   std::string tls_addresses_;
-  std::vector<std::string> paths_;                     // of sockets, to be removed
-  std::vector<std::vector<OwnedListener>> listeners_;  // of each worker
-  std::vector<std::unique_ptr<Worker>> workers_;       // before the threads that run them
+  std::vector<std::string> paths_;                // of sockets, to be removed
+  std::vector<std::vector<Listener>> listeners_;  // of each worker, which takes them
+  std::vector<std::unique_ptr<Worker>> workers_;  // before the threads that run them
   std::vector<std::thread> threads_;
 };
 

@@ -3,15 +3,20 @@
 #include <glog/logging.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/admin/host_names.h"
 #include "common/admin/program_admin.h"
@@ -22,11 +27,11 @@
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
 #include "common/text/text_file.h"
-#include "compute/gateway/attended_store.h"
+#include "common/unique_fd.h"
+#include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/connection/listener.h"
 #include "compute/gateway/gateway.h"
-#include "compute/gateway/hangups.h"
-#include "compute/gateway/option_checks.h"
+#include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
 
 DEFINE_string(
@@ -107,6 +112,23 @@ constexpr ProgramInfo kProgram{
 
 // How often it looks whether its store is gone.
 constexpr int kStoreLookMs = 500;
+
+// A store that is served, and what looks after it.
+struct AttendedStore {
+  std::unique_ptr<Store> store;
+  std::unique_ptr<AutoSweeper> sweeper = {};  // null without --sweep_after_s
+  std::unique_ptr<StoreWatch> watch = {};
+};
+
+// SIGHUP as a descriptor, in place of the end of the process. Requires (unchecked): called before
+// other threads start, which then leave the signal alone, too.
+UniqueFd TakeHangups() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
 
 Error WrongFlag(const char* name, const std::string& sentence) {
   return MakeError(Code::kInvalidArgument, "--" + std::string(name) + ": " + sentence);
@@ -214,6 +236,43 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   return options;
 }
 
+// Starts what looks after the store.
+Status Attend(AttendedStore& attended) {
+  if (FLAGS_sweep_after_s != 0) {
+    BOOST_OUTCOME_TRY(
+        sweeper, AutoSweeper::Start(*attended.store, std::chrono::seconds(FLAGS_sweep_after_s)));
+    attended.sweeper = std::move(sweeper);
+  }
+  BOOST_OUTCOME_TRY(watch,
+                    StoreWatch::Start(*attended.store, "this compute server opens that one"));
+  attended.watch = std::move(watch);
+  return Ok();
+}
+
+// What --admin shows of both. They outlive it.
+AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway) {
+  const Store& store = *attended.store;
+  StoreWatch& watch = *attended.watch;
+  const AutoSweeper* const sweeper = attended.sweeper.get();
+  return {.families =
+              [metrics = gateway.metrics(), &memory = gateway.memory(), sweeper] {
+                Families families;
+                metrics->AddTo(families);
+                memory.AddTo(families);
+                if (sweeper != nullptr) sweeper->AddTo(families);
+                return families.Take();
+              },
+          .state =
+              [&store, metrics = gateway.metrics(), &watch, sweeper] {
+                nlohmann::ordered_json state = watch.State();
+                state.update(metrics->State());
+                state["hot_leaves"] = HotLeavesState(store);
+                if (sweeper != nullptr) state["sweeps"] = sweeper->State();
+                return state;
+              },
+          .readiness = [&watch] { return watch.Readiness(); }};
+}
+
 // Nothing without --admin.
 Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
@@ -264,7 +323,7 @@ Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* a
   if (!store && may_come(store.error())) return Ok();
   if (!store) return store.error();
   AttendedStore next{std::move(store.value())};
-  BOOST_OUTCOME_TRYV(Attend(next, std::chrono::seconds(FLAGS_sweep_after_s)));
+  BOOST_OUTCOME_TRYV(Attend(next));
   const Status used = gateway.Use(*next.store);
   if (!used) return may_come(used.error()) ? Ok() : used;
   if (admin != nullptr) admin->Serve(ServedBy(next, gateway));
@@ -278,7 +337,7 @@ Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* a
 int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
-  Hangups hangups;
+  const UniqueFd hangups = TakeHangups();
   // Before it waits for its store. It looks again when it listens.
   const Status are_free = Gateway::CheckPorts(options);
   if (!are_free) return Failure(kProgram, are_free.error().message);
@@ -301,7 +360,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   AttendedStore attended{std::move(store.value())};
   const auto gateway = Gateway::Start(options, *attended.store);
   if (!gateway) return Failure(kProgram, gateway.error().message);
-  const Status is_attended = Attend(attended, std::chrono::seconds(FLAGS_sweep_after_s));
+  const Status is_attended = Attend(attended);
   if (!is_attended) return Failure(kProgram, is_attended.error().message);
   if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value()));
   const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
@@ -314,9 +373,10 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   }
   Status goes_on = Ok();
   while (!stop.raised() && goes_on) {
-    std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
+    std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.get(), POLLIN, 0}}};
     poll(signals.data(), signals.size(), kStoreLookMs);
-    if (hangups.Take()) AnswerHangup(options.tls.get());
+    signalfd_siginfo one;
+    if (read(hangups.get(), &one, sizeof one) > 0) AnswerHangup(options.tls.get());
     if (attended.watch->IsGone() && !stop.raised()) {
       goes_on = ServeNextStore(open, *gateway.value(), admin, attended);
     }

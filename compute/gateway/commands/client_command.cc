@@ -1,5 +1,4 @@
-#include "compute/gateway/commands/client_command.h"
-
+// CLIENT, of which the connections of all workers are the subject.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "compute/gateway/commands/server_answers.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 // Errors of what follows: InvalidArgument, with the text of the error reply.
 Error Wrong(std::string text) { return MakeError(Code::kInvalidArgument, std::move(text)); }
-Error WrongSyntax() { return Wrong("ERR syntax error"); }
+Error WrongSyntax() { return Wrong(std::string(kSyntaxError)); }
 
 Result<uint64_t> ParseNumber(std::string_view text) {
   const std::optional<int64_t> number = ParseInteger(text);
@@ -98,11 +98,7 @@ void AnswerClient(Client& client, const std::vector<std::string_view>& arguments
     reply.Integer(static_cast<int64_t>(client.number()));
   } else if (is("getname")) {
     const std::string name = client.entry().name();
-    if (name.empty()) {
-      reply.Null();
-    } else {
-      reply.Bulk(name);
-    }
+    name.empty() ? reply.Null() : reply.Bulk(name);
   } else if (is("setname")) {
     if (IsClientName(arguments[2])) {
       client.entry().set_name(arguments[2]);
@@ -116,7 +112,7 @@ void AnswerClient(Client& client, const std::vector<std::string_view>& arguments
     if (IsWord(arguments[2], "on") || IsWord(arguments[2], "off")) {
       reply.Ok();  // nobody is evicted here
     } else {
-      reply.Error("ERR syntax error");
+      reply.Error(kSyntaxError);
     }
   } else if (is("info")) {
     client.entry().NoteActivity(now, client.unparsed_bytes(), client.unsent(), client.is_resp3);
@@ -133,11 +129,7 @@ void AnswerClient(Client& client, const std::vector<std::string_view>& arguments
     ClientList::Filter filter;
     filter.address = arguments[2];
     const auto [killed, has_self] = list.Kill(filter, client.entry());
-    if (killed == 0) {
-      reply.Error("ERR No such client");
-    } else {
-      reply.Ok();
-    }
+    killed == 0 ? reply.Error("ERR No such client") : reply.Ok();
     client.is_closing = has_self;
   } else if (is("kill")) {
     const Result<ClientList::Filter> filter = ParseKillFilter(arguments, client.number());

@@ -259,8 +259,6 @@ constexpr std::array kDocs{
 };
 static_assert(std::ranges::is_sorted(kDocs, {}, &CommandDoc::name));
 
-bool IsOfSubcommand(const CommandDoc& doc) { return doc.name.find('|') != std::string_view::npos; }
-
 // They are directly behind the command's own.
 std::span<const CommandDoc> SubcommandDocs(const CommandDoc& command) {
   const auto first = kDocs.begin() + (&command - kDocs.data()) + 1;
@@ -284,11 +282,6 @@ const CommandDoc* FindDoc(std::string_view name) {
   return &*std::ranges::lower_bound(kDocs, known_as, {}, &CommandDoc::name);
 }
 
-void WriteText(std::string_view field, std::string_view text, ReplyWriter& reply) {
-  reply.Bulk(field);
-  reply.Bulk(text);
-}
-
 void WriteArguments(std::span<const Argument> arguments, ReplyWriter& reply) {
   reply.Array(arguments.size());
   for (const Argument& one : arguments) {
@@ -298,13 +291,13 @@ void WriteArguments(std::span<const Argument> arguments, ReplyWriter& reply) {
     const bool has_arguments = !one.arguments.empty();
     reply.Map(2 + size_t{is_key} + size_t{has_token} + (flags != 0 ? 1 : 0) +
               size_t{has_arguments});
-    WriteText("name", one.name, reply);
-    WriteText("type", one.type, reply);
+    reply.Pair("name", one.name);
+    reply.Pair("type", one.type);
     if (is_key) {
       reply.Bulk("key_spec_index");
       reply.Integer(0);  // all keys of a command are of one kind
     }
-    if (has_token) WriteText("token", one.token, reply);
+    if (has_token) reply.Pair("token", one.token);
     if (flags != 0) {
       reply.Bulk("flags");
       reply.Set(flags);
@@ -325,10 +318,10 @@ void WriteDoc(const CommandDoc& doc, ReplyWriter& reply) {
   const bool has_subcommands = !subcommands.empty();
   reply.Bulk(doc.name);
   reply.Map(3 + size_t{has_complexity} + size_t{has_arguments} + size_t{has_subcommands});
-  WriteText("summary", doc.summary, reply);
-  WriteText("since", kSince, reply);
-  WriteText("group", doc.group, reply);
-  if (has_complexity) WriteText("complexity", doc.complexity, reply);
+  reply.Pair("summary", doc.summary);
+  reply.Pair("since", kSince);
+  reply.Pair("group", doc.group);
+  if (has_complexity) reply.Pair("complexity", doc.complexity);
   if (has_arguments) {
     reply.Bulk("arguments");
     WriteArguments(doc.arguments, reply);
@@ -348,7 +341,7 @@ void AnswerCommandDocs(const std::vector<std::string_view>& arguments, ReplyWrit
   std::vector<const CommandDoc*> docs;
   if (arguments.size() == 2) {
     for (const CommandDoc& one : kDocs) {
-      if (!IsOfSubcommand(one)) docs.push_back(&one);
+      if (one.name.find('|') == std::string_view::npos) docs.push_back(&one);
     }
   }
   // Each at most once: otherwise a request of one name a million times has a reply of gigabytes.

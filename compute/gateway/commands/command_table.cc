@@ -67,18 +67,18 @@ constexpr std::array kCommands{
 };
 static_assert(std::ranges::is_sorted(kCommands, {}, &Command::name));
 constexpr std::array kSubcommands{
-    Subcommand{Id::kAcl, "acl|help", 2},          Subcommand{Id::kAcl, "acl|users", 2},
-    Subcommand{Id::kAcl, "acl|whoami", 2},        Subcommand{Id::kClient, "client|getname", 2},
-    Subcommand{Id::kClient, "client|help", 2},    Subcommand{Id::kClient, "client|id", 2},
-    Subcommand{Id::kClient, "client|info", 2},    Subcommand{Id::kClient, "client|kill", -3},
-    Subcommand{Id::kClient, "client|list", -2},   Subcommand{Id::kClient, "client|no-evict", 3},
-    Subcommand{Id::kClient, "client|setinfo", 4}, Subcommand{Id::kClient, "client|setname", 3},
-    Subcommand{Id::kCommand, "command|count", 2}, Subcommand{Id::kCommand, "command|docs", -2},
-    Subcommand{Id::kCommand, "command|help", 2},  Subcommand{Id::kCommand, "command|info", -2},
-    Subcommand{Id::kCommand, "command|list", -2}, Subcommand{Id::kConfig, "config|get", -3},
-    Subcommand{Id::kConfig, "config|help", 2},    Subcommand{Id::kConfig, "config|set", -4},
-    Subcommand{Id::kSlowlog, "slowlog|get", -2},  Subcommand{Id::kSlowlog, "slowlog|help", 2},
-    Subcommand{Id::kSlowlog, "slowlog|len", 2},   Subcommand{Id::kSlowlog, "slowlog|reset", 2},
+    Subcommand{"acl|help", 2},       Subcommand{"acl|users", 2},
+    Subcommand{"acl|whoami", 2},     Subcommand{"client|getname", 2},
+    Subcommand{"client|help", 2},    Subcommand{"client|id", 2},
+    Subcommand{"client|info", 2},    Subcommand{"client|kill", -3},
+    Subcommand{"client|list", -2},   Subcommand{"client|no-evict", 3},
+    Subcommand{"client|setinfo", 4}, Subcommand{"client|setname", 3},
+    Subcommand{"command|count", 2},  Subcommand{"command|docs", -2},
+    Subcommand{"command|help", 2},   Subcommand{"command|info", -2},
+    Subcommand{"command|list", -2},  Subcommand{"config|get", -3},
+    Subcommand{"config|help", 2},    Subcommand{"config|set", -4},
+    Subcommand{"slowlog|get", -2},   Subcommand{"slowlog|help", 2},
+    Subcommand{"slowlog|len", 2},    Subcommand{"slowlog|reset", 2},
 };
 static_assert(std::ranges::is_sorted(kSubcommands, {}, &Subcommand::name));
 static_assert(kCommands.size() <= kMostCommands);
@@ -154,9 +154,8 @@ const Command* FindCommand(std::string_view name) {
 std::span<const Subcommand> Subcommands() { return kSubcommands; }
 
 const Subcommand* FindSubcommand(const Command& command, std::string_view word) {
-  const size_t prefix = command.name.size() + 1;
   const auto found = std::ranges::find_if(kSubcommands, [&](const Subcommand& one) {
-    return one.parent == command.id && IsWord(word, one.name.substr(prefix));
+    return one.IsOf(command) && IsWord(word, one.word());
   });
   return found != kSubcommands.end() ? &*found : nullptr;
 }

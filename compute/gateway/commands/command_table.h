@@ -87,9 +87,12 @@ const Command* FindCommand(std::string_view name);
 
 // The first argument of some commands says which of their subcommands is meant.
 struct Subcommand {
-  CommandId parent;
   std::string_view name;  // as Redis writes it: client|list
   int arity;              // as that of a command
+  constexpr std::string_view word() const { return name.substr(name.find('|') + 1); }
+  constexpr bool IsOf(const Command& command) const {
+    return name.substr(0, name.find('|')) == command.name;
+  }
 };
 
 // In alphabetical order.

@@ -1,5 +1,4 @@
-#include "compute/gateway/commands/config_command.h"
-
+// CONFIG GET and CONFIG SET.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "common/admin/listen_address.h"
 #include "compute/gateway/commands/refusals.h"
+#include "compute/gateway/commands/server_answers.h"
 #include "compute/gateway/protocol/glob.h"
 #include "compute/gateway/protocol/words.h"
 #include "proto/store_parameters.h"
@@ -79,8 +79,7 @@ void Get(const Arguments& arguments, const GatewayOptions& options, uint16_t por
   reply.Map(static_cast<size_t>(std::ranges::count_if(settings, is_asked_for)));
   for (const Setting& setting : settings) {
     if (!is_asked_for(setting)) continue;
-    reply.Bulk(setting.name);
-    reply.Bulk(setting.value);
+    reply.Pair(setting.name, setting.value);
   }
 }
 
@@ -121,8 +120,7 @@ std::string SetOne(std::string_view name, std::string_view value, const GatewayO
 void Set(const Arguments& arguments, const GatewayOptions& options, uint16_t port,
          SlowLog& slow_log, ReplyWriter& reply) {
   if (arguments.size() % 2 != 0) {
-    reply.Error(WrongNumberOfArguments("config|set"));
-    return;
+    return reply.Error(WrongNumberOfArguments("config|set"));
   }
   SlowLog::Limits limits = slow_log.limits();
   std::array<bool, 2> has_been_set{};
@@ -130,10 +128,7 @@ void Set(const Arguments& arguments, const GatewayOptions& options, uint16_t por
     std::string error = SetOne(arguments[i], arguments[i + 1], options, port, slow_log, limits);
     bool& is_again = has_been_set[IsWord(arguments[i], kSlowerThan) ? 0 : 1];
     if (error.empty() && is_again) error = Failed(arguments[i], "duplicate parameter");
-    if (!error.empty()) {
-      reply.Error(error);
-      return;
-    }
+    if (!error.empty()) return reply.Error(error);
     is_again = true;
   }
   slow_log.set_limits(limits);

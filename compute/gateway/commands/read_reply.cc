@@ -1,6 +1,6 @@
 #include "compute/gateway/commands/read_reply.h"
 
-#include "compute/gateway/commands/store_error.h"
+#include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/commands/value_change.h"
 
 namespace gossamer::gateway {
@@ -35,12 +35,7 @@ void ReadReply::Add(const Result<std::string_view>& value) {
     case CommandId::kTtl: reply_.Integer(is_absent ? -2 : -1); break;  // nothing expires
     case CommandId::kPersist: reply_.Integer(0); break;
     case CommandId::kType: reply_.Simple(is_absent ? "none" : "string"); break;
-    default:
-      if (is_absent) {
-        reply_.Null();
-      } else {
-        reply_.Bulk(value.value());
-      }
+    default: reply_.BulkOrNull(is_absent ? std::nullopt : std::optional(value.value()));
   }
 }
 

@@ -2,12 +2,99 @@
 
 #include <glog/logging.h>
 
-#include "compute/gateway/commands/absent_commands.h"
+#include <algorithm>
+#include <array>
+
+#include "compute/gateway/protocol/reply_writer.h"
 
 namespace gossamer::gateway {
 namespace {
 
+// The commands of Redis 7 that Gossamer does not have, and why.
+struct Family {
+  std::string_view reason;
+  std::string_view names;  // lower case, with blanks between them
+};
+
+constexpr std::array kFamilies = {
+    Family{"ERR there are no transactions in Gossamer: each command is atomic by itself",
+           "multi exec discard watch unwatch"},
+    Family{"ERR keys do not expire in Gossamer",
+           "expire pexpire expireat pexpireat setex psetex getex hexpire hexpireat hexpiretime "
+           "hpersist hpexpire hpexpireat hpexpiretime hpttl httl"},
+    Family{"ERR there are no scripts and functions in Gossamer",
+           "eval evalsha eval_ro evalsha_ro script fcall fcall_ro function"},
+    Family{"ERR there are no channels in Gossamer",
+           "subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe publish spublish "
+           "pubsub"},
+    Family{"ERR there are no bitmaps in Gossamer: GETRANGE and SETRANGE read and write bytes of a "
+           "value",
+           "setbit getbit bitcount bitfield bitfield_ro bitop bitpos"},
+    Family{"ERR there are no lists in Gossamer: values are strings",
+           "blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush "
+           "lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx"},
+    Family{
+        "ERR there are no sets in Gossamer: values are strings",
+        "sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember "
+        "smove spop srandmember srem sscan sunion sunionstore"},
+    Family{"ERR there are no hashes in Gossamer: values are strings",
+           "hdel hexists hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys hlen hmget hmset "
+           "hrandfield hscan hset hsetex hsetnx hstrlen hvals"},
+    Family{"ERR there are no sorted sets in Gossamer: keys are in order, and GOSSAMER.SCAN reads "
+           "ranges of them",
+           "bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard "
+           "zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex "
+           "zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore "
+           "zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore"},
+    Family{"ERR there are no streams in Gossamer: values are strings",
+           "xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup "
+           "xrevrange xsetid xtrim"},
+    Family{"ERR there are no geospatial indexes in Gossamer: values are strings",
+           "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember "
+           "georadiusbymember_ro geosearch geosearchstore"},
+    Family{"ERR there are no HyperLogLogs in Gossamer: values are strings",
+           "pfadd pfcount pfdebug pfmerge pfselftest"},
+    Family{"ERR a command writes one key at a time in Gossamer: use SET with NX for each key",
+           "msetnx"},
+    Family{"ERR a command is atomic on one key in Gossamer: use GET, SET with NX and DEL",
+           "rename renamenx copy"},
+    Family{"ERR GETRANGE does this", "substr"},
+    Family{"ERR Gossamer has database 0 only", "move swapdb"},
+    Family{"ERR nothing is sorted here: GOSSAMER.SCAN reads keys in their order", "sort sort_ro"},
+    Family{"ERR values are not compared in Gossamer: read both", "lcs"},
+    Family{"ERR there are no dumps of single keys in Gossamer: use GET and SET, or `gossamer dump` "
+           "for all keys",
+           "dump restore restore-asking migrate"},
+    Family{"ERR there is nothing to tell of single keys in Gossamer beyond TYPE and STRLEN",
+           "object"},
+    Family{"ERR Gossamer keeps its data in the memory servers, and writes no files",
+           "save bgsave bgrewriteaof lastsave waitaof"},
+    Family{"ERR there are no replicas in Gossamer: all compute servers see the same keys",
+           "failover psync replconf replicaof slaveof sync"},
+    Family{"ERR there are no slots in Gossamer: every compute server has all keys",
+           "asking cluster readonly readwrite"},
+    Family{"ERR signals and `gossamer` administer a Gossamer store: this command does not",
+           "debug latency lolwut memory module monitor shutdown"},
+};
+
 constexpr size_t kMostQuoted = 128;
+
+bool HasWord(std::string_view words, std::string_view name) {
+  while (!words.empty()) {
+    const std::string_view word = words.substr(0, words.find(' '));
+    if (IsWord(name, word)) return true;
+    words.remove_prefix(std::min(word.size() + 1, words.size()));
+  }
+  return false;
+}
+
+// Why Gossamer does not have a command of this name, in any case; empty if Redis has none either.
+std::string_view ReasonOfAbsence(std::string_view name) {
+  if (name.empty()) return {};
+  const auto* const found = std::ranges::find_if(
+      kFamilies, [name](const Family& family) { return HasWord(family.names, name); });
+  return found != kFamilies.end() ? found->reason : std::string_view();
+}
 
 // At most `bytes` of a word, up to its first NUL, as Redis quotes it.
 std::string Quoted(std::string_view word, size_t bytes) {
@@ -37,8 +124,7 @@ std::string Capitals(std::string_view name) {
 std::vector<std::string> SubcommandsOf(const Command& command) {
   std::vector<std::string> names;
   for (const Subcommand& one : Subcommands()) {
-    if (one.parent != command.id || IsHelp(one)) continue;
-    names.push_back(Capitals(one.name.substr(command.name.size() + 1)));
+    if (one.IsOf(command) && !IsHelp(one)) names.push_back(Capitals(one.word()));
   }
   return names;
 }
@@ -54,6 +140,18 @@ std::string UnknownSubcommand(const Command& command, std::string_view word) {
   return text;
 }
 
+std::string_view CodeWord(Code code) {
+  switch (code) {
+    case Code::kExhausted: return "OOM";
+    case Code::kContended:
+    case Code::kFenced: return "TRYAGAIN";
+    case Code::kNodeUnreachable: return "UNREACHABLE";
+    case Code::kCorruption: return "CORRUPT";
+    case Code::kMaybeApplied: return "MAYBEAPPLIED";
+    default: return "ERR";
+  }
+}
+
 }  // namespace
 
 std::string RefusalOf(const Command* command, const Subcommand* subcommand,
@@ -66,17 +164,17 @@ std::string RefusalOf(const Command* command, const Subcommand* subcommand,
   return is_right ? std::string() : WrongNumberOfArguments(subcommand->name);
 }
 
-std::vector<std::string> HelpOn(const Command& command) {
-  std::vector<std::string> lines = SubcommandsOf(command);
-  lines.insert(lines.begin(), Capitals(command.name) +
-                                  " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-  lines.emplace_back("HELP");
-  lines.emplace_back("    Prints this help. They are as in Redis.");
-  return lines;
-}
-
-bool IsTransaction(const std::vector<std::string_view>& arguments) {
-  return arguments.size() == 1 && IsWord(arguments[0], "multi");
+std::string HelpOn(const Command& command) {
+  const std::vector<std::string> names = SubcommandsOf(command);
+  std::string text;
+  ReplyWriter reply(text, false);  // RESP3 has the same lines
+  reply.Array(names.size() + 3);
+  reply.Simple(Capitals(command.name) +
+               " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const std::string& name : names) reply.Simple(name);
+  reply.Simple("HELP");
+  reply.Simple("    Prints this help. They are as in Redis.");
+  return text;
 }
 
 void LogHttp(std::string_view address) {
@@ -88,6 +186,13 @@ void LogHttp(std::string_view address) {
 
 std::string WrongNumberOfArguments(std::string_view name) {
   return "ERR wrong number of arguments for '" + std::string(name) + "' command";
+}
+
+std::string ErrorLine(const Error& error) {
+  std::string line(CodeWord(error.code));
+  line += ' ';
+  line += error.message.empty() ? std::string(CodeName(error.code)) : error.message;
+  return line;
 }
 
 }  // namespace gossamer::gateway

@@ -1,5 +1,5 @@
 // The error replies to requests that are none: unknown names, and numbers of arguments that are
-// wrong. In the forms of Redis, as client libraries know them. And which names there are.
+// wrong. In the forms of Redis, as client libraries know them. And those for errors of the store.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/status.h"
 #include "compute/gateway/commands/command_table.h"
 #include "compute/gateway/protocol/words.h"
 
@@ -25,11 +26,13 @@ inline bool IsRightCount(int arity, size_t count) {
 std::string RefusalOf(const Command* command, const Subcommand* subcommand,
                       const std::vector<std::string_view>& arguments);
 
-// What HELP of a command with subcommands answers, line by line.
-std::vector<std::string> HelpOn(const Command& command);
+// The reply to HELP of a command with subcommands.
+std::string HelpOn(const Command& command);
 
 // Whether the request, which is refused, would begin a transaction.
-bool IsTransaction(const std::vector<std::string_view>& arguments);
+inline bool IsTransaction(const std::vector<std::string_view>& arguments) {
+  return arguments.size() == 1 && IsWord(arguments[0], "multi");
+}
 // The text of the error reply to what follows such a request.
 inline constexpr std::string_view kNotExecuted =
     "ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it";
@@ -46,5 +49,9 @@ void LogHttp(std::string_view address);
 
 // The text of the error reply to a wrong number of arguments. `name`: of a command or a subcommand.
 std::string WrongNumberOfArguments(std::string_view name);
+
+// The text of the error reply for an error of the store: "UNREACHABLE memory server 1 …". It begins
+// with a word for programs (docs/redis.md).
+std::string ErrorLine(const Error& error);
 
 }  // namespace gossamer::gateway

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,10 +19,6 @@
 
 namespace gossamer::gateway {
 namespace {
-
-double Seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-}
 
 class Info {
  public:
@@ -134,12 +129,10 @@ void ListCommands(const std::vector<std::string_view>& arguments, ReplyWriter& r
   const bool has_pattern = is_filtered && IsWord(arguments[3], "pattern");
   const bool has_module = is_filtered && IsWord(arguments[3], "module");
   if (arguments.size() != 2 && !has_pattern && !has_module) {
-    reply.Error("ERR syntax error");
-    return;
+    return reply.Error(kSyntaxError);
   }
   if (has_pattern && arguments[4].size() > kMostPatternBytes) {
-    reply.Error(kPatternTooLong);
-    return;
+    return reply.Error(kPatternTooLong);
   }
   std::vector<std::string_view> names;
   const auto add = [&](std::string_view name) {
@@ -208,10 +201,9 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("master_repl_offset", 0);
   }
   if (info.Begin("cpu", "CPU")) {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    info.Add("used_cpu_sys", fmt::format("{:.6f}", Seconds(usage.ru_stime)));
-    info.Add("used_cpu_user", fmt::format("{:.6f}", Seconds(usage.ru_utime)));
+    const ProcessorTime time = OwnProcessorTime();
+    info.Add("used_cpu_sys", fmt::format("{:.6f}", time.system_seconds));
+    info.Add("used_cpu_user", fmt::format("{:.6f}", time.user_seconds));
   }
   if (info.Begin("commandstats", "Commandstats", Info::When::kIfNamed)) AddCommands(total, info);
   // To count the keys takes a walk through the store, as DBSIZE does it.

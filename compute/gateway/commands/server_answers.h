@@ -1,6 +1,6 @@
-// What a gateway says of itself to Redis clients and exporters: INFO and COMMAND.
+// What a gateway answers without the store: INFO, COMMAND, CONFIG and CLIENT.
 //
-// Thread-safety: all calls from any thread.
+// Thread-safety: all calls from any thread, but those with the client's from its worker's.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "compute/gateway/commands/gateway_options.h"
+#include "compute/gateway/commands/slow_log.h"
+#include "compute/gateway/connection/client.h"
+#include "compute/gateway/connection/client_list.h"
+#include "compute/gateway/connection/users.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/metrics/worker_metrics.h"
 
@@ -39,5 +43,14 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
                      const WorkerMetrics& metrics);
 // COMMAND [COUNT | LIST | DOCS [name...] | INFO name...]
 void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& reply);
+// CONFIG GET pattern [pattern ...] and CONFIG SET name value [name value ...]. Flags have set all
+// but the limits of the slow log, which can be changed; of this gateway, until it ends. `port`: of
+// its first address.
+void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
+                  uint16_t port, SlowLog& slow_log, ReplyWriter& reply);
+// CLIENT. Appends the answer to `client`'s output. CLIENT KILL may end this client, too: then it is
+// closing.
+void AnswerClient(Client& client, const std::vector<std::string_view>& arguments, ClientList& list,
+                  const Users& users, ClientList::Clock::time_point now);
 
 }  // namespace gossamer::gateway

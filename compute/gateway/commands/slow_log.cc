@@ -87,7 +87,7 @@ void SlowLog::Answer(const std::vector<std::string_view>& arguments, ReplyWriter
       AnswerEntries(*count == -1 ? entries_.size() : static_cast<size_t>(*count), reply);
     }
   } else {
-    reply.Error("ERR syntax error");
+    reply.Error(kSyntaxError);
   }
 }
 

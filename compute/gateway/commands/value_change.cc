@@ -194,7 +194,7 @@ void ValueChange::Answer(ReplyWriter& reply) const {
       break;
     default: break;
   }
-  return text_ ? reply.Bulk(*text_) : reply.Null();
+  reply.BulkOrNull(text_);
 }
 
 ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value) {

@@ -9,21 +9,15 @@
 #include <utility>
 
 namespace gossamer::gateway {
-namespace {
-
-// How long nobody is accepted after the process has run out of descriptors.
-constexpr std::chrono::milliseconds kPause{100};
-
-}  // namespace
 
 bool Acceptor::Open(EpollSet& epoll) {
   return std::ranges::all_of(listeners_, [&epoll](const Listener& one) {
-    return epoll.Watch(one.fd, EPOLLIN | EPOLLEXCLUSIVE);
+    return epoll.Watch(one.fd(), EPOLLIN | EPOLLEXCLUSIVE);
   });
 }
 
 void Acceptor::Close(EpollSet& epoll) {
-  for (const Listener& one : listeners_) epoll.Forget(one.fd);
+  for (const Listener& one : listeners_) epoll.Forget(one.fd());
 }
 
 void Acceptor::Pause(EpollSet& epoll) {

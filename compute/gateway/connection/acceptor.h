@@ -26,7 +26,7 @@ class Acceptor {
   // from its clients.
   static constexpr int kMostAtOnce = 64;
 
-  // `inboxes`: of all workers. It and the listeners stay as long as the acceptor.
+  // `inboxes`: of all workers. It outlives the acceptor.
   Acceptor(std::vector<Listener> listeners, Inboxes& inboxes)
       : listeners_(std::move(listeners)), inboxes_(inboxes) {}
 
@@ -43,6 +43,8 @@ class Acceptor {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // How long nobody is accepted after the process has run out of descriptors.
+  static constexpr std::chrono::milliseconds kPause{100};
 
   // While the process has no descriptors left, listeners are not watched: they would be ready all
   // the time.

@@ -21,13 +21,12 @@ class AcceptorTest : public testing::Test {
  protected:
   void Open(size_t workers, uint32_t max_clients) {
     path_ = testing::TempDir() + "acceptor_" + std::to_string(getpid()) + ".sock";
-    socket_ = std::move(Listen("unix:" + path_, false, "--redis").value());
+    socket_ = std::make_shared<UniqueFd>(Listen("unix:" + path_, false, "--redis").value());
     inboxes_ = std::make_unique<Inboxes>(workers);
     workers_ = workers;
     for (size_t i = 0; i < workers; ++i) ASSERT_TRUE((*inboxes_)[i].Open());
     max_clients_ = max_clients;
-    acceptor_ =
-        std::make_unique<Acceptor>(std::vector<Listener>{{socket_.get(), false}}, *inboxes_);
+    acceptor_ = std::make_unique<Acceptor>(std::vector<Listener>{{socket_, false}}, *inboxes_);
     ASSERT_TRUE(epoll_.Open());
     ASSERT_TRUE(acceptor_->Open(epoll_));
   }
@@ -41,7 +40,7 @@ class AcceptorTest : public testing::Test {
   bool Accept(int fd) { return acceptor_->Accept(fd, epoll_, max_clients_, rejected_); }
 
   std::string path_;
-  UniqueFd socket_;
+  std::shared_ptr<const UniqueFd> socket_;
   std::unique_ptr<Inboxes> inboxes_;
   size_t workers_ = 0;
   EpollSet epoll_;
@@ -57,12 +56,12 @@ TEST_F(AcceptorTest, GivesEachClientToTheWorkerWithTheFewest) {
   const Connection first(path_);
   const Connection second(path_);
   const Connection third(path_);
-  EXPECT_TRUE(Accept(socket_.get()));
+  EXPECT_TRUE(Accept(socket_->get()));
   EXPECT_EQ(Counts(), (std::vector<uint64_t>{2, 2, 2}));
   EXPECT_EQ((*inboxes_)[0].TakeAll().size(), 0U);
   EXPECT_EQ((*inboxes_)[1].TakeAll().size(), 2U);
   EXPECT_EQ((*inboxes_)[2].TakeAll().size(), 1U);
-  EXPECT_FALSE(Accept(socket_.get() + 1)) << "it is no listener";
+  EXPECT_FALSE(Accept(socket_->get() + 1)) << "it is no listener";
 }
 
 TEST_F(AcceptorTest, WakesTheWorkerThatGetsAClient) {
@@ -93,7 +92,7 @@ TEST_F(AcceptorTest, RefusesThoseBeyondTheMost) {
   ASSERT_NO_FATAL_FAILURE(Open(2, 3));
   std::vector<Connection> clients;
   for (int i = 0; i < 4; ++i) clients.emplace_back(path_);
-  Accept(socket_.get());
+  Accept(socket_->get());
   EXPECT_EQ(Counts(), (std::vector<uint64_t>{2, 1}));
   EXPECT_EQ(inboxes_->CountClients(), 3U);
   EXPECT_EQ(rejected_, 1U);
@@ -108,10 +107,10 @@ TEST_F(AcceptorTest, LeavesTheRestOfAFloodForTheNextRound) {
   for (size_t i = 0; i < kMany; ++i) clients.emplace_back(path_);
   std::array<epoll_event, 4> events;
   ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
-  Accept(socket_.get());
+  Accept(socket_->get());
   EXPECT_EQ(inboxes_->CountClients(), uint64_t{Acceptor::kMostAtOnce});
   ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
-  Accept(socket_.get());
+  Accept(socket_->get());
   EXPECT_EQ(inboxes_->CountClients(), kMany);
   EXPECT_EQ(epoll_.Wait(events, 0).size(), 0U);
 }
@@ -128,7 +127,7 @@ TEST_F(AcceptorTest, TellsOnlyNowAndThenThatThereAreNoDescriptors) {
   std::array<epoll_event, 4> events;
   for (int i = 0; i < 3; ++i) {
     while (epoll_.Wait(events, 10).empty()) acceptor_->Resume(epoll_);
-    Accept(socket_.get());
+    Accept(socket_->get());
   }
   setrlimit(RLIMIT_NOFILE, &limits);
   const std::string told = testing::internal::GetCapturedStderr();
@@ -136,7 +135,7 @@ TEST_F(AcceptorTest, TellsOnlyNowAndThenThatThereAreNoDescriptors) {
   EXPECT_NE(first, std::string::npos);
   EXPECT_EQ(told.find("no further connection can be accepted", first + 1), std::string::npos);
   while (epoll_.Wait(events, 10).empty()) acceptor_->Resume(epoll_);
-  Accept(socket_.get());
+  Accept(socket_->get());
   EXPECT_EQ(inboxes_->CountClients(), 3U);
 }
 

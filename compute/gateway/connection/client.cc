@@ -43,13 +43,10 @@ size_t Client::WantedBytes() const {
   return std::max(kReadBytes, std::min(missing, unparsed_bytes()));
 }
 
-size_t Client::GrowthOfNextReceive() const {
-  const size_t needed = unparsed_bytes() + WantedBytes();
-  return needed <= in_.capacity() ? 0 : std::max(needed, 2 * in_.capacity()) - in_.capacity();
-}
-
 bool Client::MayReceive() {
-  const size_t growth = GrowthOfNextReceive();
+  const size_t needed = unparsed_bytes() + WantedBytes();
+  const size_t growth =
+      needed <= in_.capacity() ? 0 : std::max(needed, 2 * in_.capacity()) - in_.capacity();
   if (in_.capacity() + growth > kLongRequestBytes) return requests_held_.MayGrow(growth);
   return memory_.HasRoom(ClientMemory::Use::kRequests, growth);
 }

@@ -135,9 +135,8 @@ class Client {
   // Sends the rest of `from`, of which sent_ bytes are sent. Returns false if the connection is
   // lost.
   bool SendRestOf(const std::string& from, size_t& room, uint64_t& bytes);
-  // Of the next Receive: bytes to ask for, and those by which `in_` grows if all come.
+  // Of the next Receive: bytes to ask for.
   size_t WantedBytes() const;
-  size_t GrowthOfNextReceive() const;
 
   UniqueFd socket_;
   ClientList::Entry entry_;          // gone before the socket is closed

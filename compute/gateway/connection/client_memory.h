@@ -40,7 +40,14 @@ class ClientMemory {
   bool is_full(Use use) const { return !HasRoom(use, 0); }
   // Whether something small may be begun.
   bool HasRoom(Use use, uint64_t more) const { return held(use) + more <= share_ / 4 * 3; }
-  void AddTo(Families& families) const;
+  void AddTo(Families& families) const {
+    families
+        .Gauge("gossamer_client_memory_bytes",
+               "What is held for clients: requests, and answers with what is read for them.")
+        .Add({{"use", "requests"}}, held(Use::kRequests))
+        .Add({{"use", "answers"}}, held(Use::kAnswers));
+    families.Gauge("gossamer_client_memory_limit_bytes", "The bound of both together.", most());
+  }
 
  private:
   struct Account {

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <string_view>
+#include <optional>
 
 #include "compute/gateway/connection/client.h"
 
@@ -23,34 +23,27 @@ class Handshakes {
   static constexpr std::chrono::seconds kPatience{10};
   static constexpr int kMostInRound = 16;
 
-  void Begin(const Client& client);
+  void Begin(const Client& client) {
+    begun_.push_back({Clock::now() + kPatience, client.number(), client.fd()});
+  }
   void BeginRound() { steps_ = 0; }
   // Whether another handshake may be brought on in this round.
   bool MayStep() { return steps_++ < kMostInRound; }
 
-  // Calls visit(descriptor, number) for clients that began kPatience ago; they may have ended
-  // since.
-  template <typename Visit>
-  void ForEachLate(Visit visit) {
-    if (begun_.empty()) return;
-    const Clock::time_point now = Clock::now();
-    while (!begun_.empty() && begun_.front().deadline <= now) {
-      const Begun one = begun_.front();
-      begun_.pop_front();
-      visit(one.fd, one.number);
-    }
-  }
-
-  // Logs why the handshake of the client on `socket` has failed; few of many such lines.
-  static void LogFailure(int socket, std::string_view why);
-
- private:
   struct Begun {
     Clock::time_point deadline;
     uint64_t number;  // of the client: another one may have its descriptor by then
     int fd;
   };
+  // The next of those that began kPatience ago, once; they may have ended since.
+  std::optional<Begun> TakeLate() {
+    if (begun_.empty() || begun_.front().deadline > Clock::now()) return std::nullopt;
+    const Begun late = begun_.front();
+    begun_.pop_front();
+    return late;
+  }
 
+ private:
   std::deque<Begun> begun_;  // the oldest first
   int steps_ = 0;            // in this round
 };

@@ -1,6 +1,5 @@
 #include "compute/gateway/connection/listener.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,29 +20,6 @@ constexpr int kBacklog = 511;
 Error CannotListen(const std::string& where, const std::string& why, std::string_view flag) {
   return MakeError(Code::kInvalidArgument, "cannot listen on " + where + ": " + why +
                                                "; give another " + std::string(flag));
-}
-
-struct Name {
-  sockaddr_storage address{};
-  socklen_t size = 0;
-};
-
-Name NameOf(const ListenAddress& address) {
-  Name name;
-  if (address.is_v6) {
-    auto& v6 = reinterpret_cast<sockaddr_in6&>(name.address);
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(address.port);
-    inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr);
-    name.size = sizeof v6;
-  } else {
-    auto& v4 = reinterpret_cast<sockaddr_in&>(name.address);
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(address.port);
-    inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr);
-    name.size = sizeof v4;
-  }
-  return name;
 }
 
 // Removes a socket that a process left behind which has ended. Leaves all other files alone.
@@ -81,8 +57,7 @@ Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag,
 // A socket of its address, on which nobody listens yet.
 Result<UniqueFd> Bind(const std::string& where, bool shares, std::string_view flag) {
   BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
-  const Name name = NameOf(address);
-  UniqueFd made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  UniqueFd made(socket(address.name.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   if (made) {
     setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -92,7 +67,7 @@ Result<UniqueFd> Bind(const std::string& where, bool shares, std::string_view fl
     const int only_v6 = address.is_v6 && !address.is_mapped_v4() ? 1 : 0;
     if (address.is_v6) setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
   }
-  if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0) {
+  if (!made || bind(made.get(), &address.name.any, address.name_bytes()) != 0) {
     return CannotListen(where, std::strerror(errno), flag);
   }
   return made;
@@ -100,23 +75,17 @@ Result<UniqueFd> Bind(const std::string& where, bool shares, std::string_view fl
 
 }  // namespace
 
-Status CheckListenable(const std::string& where) {
+Result<bool> IsLocal(const std::string& where) {
   if (!IsPath(where)) {
-    BOOST_OUTCOME_TRYV(ParseListenAddress(where));
-    return Ok();
+    BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
+    return address.is_loopback();
   }
   constexpr size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1;
   const size_t bytes = where.size() - kUnix.size();
-  if (bytes != 0 && bytes <= kMostBytes) return Ok();
+  if (bytes != 0 && bytes <= kMostBytes) return true;
   return MakeError(Code::kInvalidArgument, "the path of '" + where + "' has " +
                                                std::to_string(bytes) + " bytes: give one of 1 to " +
                                                std::to_string(kMostBytes));
-}
-
-bool IsLocal(const std::string& where) {
-  if (IsPath(where)) return true;
-  const Result<ListenAddress> address = ParseListenAddress(where);
-  return address && address.value().is_loopback();
 }
 
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag,
@@ -136,11 +105,9 @@ Status CheckFree(const std::string& where, std::string_view flag) {
 std::string AddressOf(const std::string& where, const UniqueFd& socket) {
   if (IsPath(where)) return where;
   ListenAddress address = ParseListenAddress(where).value();
-  Name name;
-  name.size = sizeof name.address;
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name.address), &name.size);
-  address.port = ntohs(address.is_v6 ? reinterpret_cast<const sockaddr_in6&>(name.address).sin6_port
-                                     : reinterpret_cast<const sockaddr_in&>(name.address).sin_port);
+  socklen_t size = address.name_bytes();
+  getsockname(socket.get(), &address.name.any, &size);
+  address.port = ntohs(address.is_v6 ? address.name.v6.sin6_port : address.name.v4.sin_port);
   return address.ToString();
 }
 

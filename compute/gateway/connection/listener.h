@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,24 +15,22 @@
 
 namespace gossamer::gateway {
 
-// A listening socket of a worker.
+// A listening socket of a worker, or of several.
 struct Listener {
-  int fd;
+  std::shared_ptr<const UniqueFd> socket;
   bool is_tls;
+  int fd() const { return socket->get(); }
 };
 
 inline constexpr std::string_view kUnix = "unix:";
 
 inline bool IsPath(std::string_view where) { return where.starts_with(kUnix); }
 
-// Errors: InvalidArgument, a sentence, if `where` is no "ADDRESS:PORT" or "unix:PATH", or the path
-// is too long.
-Status CheckListenable(const std::string& where);
-
 // Whether only this machine's processes reach a listener at "ADDRESS:PORT" or "unix:PATH".
-bool IsLocal(const std::string& where);
+// Errors: InvalidArgument, a sentence, if `where` is neither, or the path is too long.
+Result<bool> IsLocal(const std::string& where);
 
-// Listens at `where`, which CheckListenable accepts, without blocking. A socket at PATH that nobody
+// Listens at `where`, which IsLocal accepts, without blocking. A socket at PATH that nobody
 // listens on is replaced.
 // `shares`: others of this process listen on the same port.
 // `mode`: who may connect to the socket at PATH; none: as the umask of this process has it.

@@ -3,9 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
-#include <charconv>
 #include <sstream>
-#include <system_error>
 
 #include "common/text/text_file.h"
 #include "compute/gateway/protocol/words.h"
@@ -16,18 +14,6 @@ namespace {
 constexpr std::string_view kHash = "sha256:";
 
 Error Wrong(std::string sentence) { return MakeError(Code::kInvalidArgument, std::move(sentence)); }
-
-// Returns false if `hex` is something else than two digits for each byte.
-template <size_t kBytes>
-bool ParseHex(std::string_view hex, std::array<unsigned char, kBytes>& bytes) {
-  if (hex.size() != 2 * kBytes) return false;
-  for (size_t i = 0; i < kBytes; ++i) {
-    const char* const digits = hex.data() + 2 * i;
-    const auto [behind, failure] = std::from_chars(digits, digits + 2, bytes[i], 16);
-    if (failure != std::errc() || behind != digits + 2) return false;
-  }
-  return true;
-}
 
 std::string_view WithoutBlanks(std::string_view text) {
   while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
@@ -69,8 +55,13 @@ Status Users::AddLine(std::string_view line) {
   const std::string name(line.substr(0, name_bytes));
   const std::string_view password = WithoutBlanks(line.substr(name_bytes));
   if (!password.starts_with(kHash)) return Add(name, password);
+  const std::string hex(password.substr(kHash.size()));
   Digest digest;
-  if (!ParseHex(password.substr(kHash.size()), digest)) {
+  size_t bytes = 0;
+  const bool is_hex =
+      hex.size() == 2 * digest.size() &&
+      OPENSSL_hexstr2buf_ex(digest.data(), digest.size(), &bytes, hex.c_str(), '\0') == 1;
+  if (!is_hex || bytes != digest.size()) {
     return Wrong("give user " + name + " 64 hexadecimal digits behind sha256:");
   }
   return AddDigest(name, digest);

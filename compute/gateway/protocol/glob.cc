@@ -1,7 +1,7 @@
 #include "compute/gateway/protocol/glob.h"
 
+#include <algorithm>
 #include <optional>
-#include <utility>
 
 namespace gossamer::gateway {
 namespace {
@@ -9,9 +9,7 @@ namespace {
 // Matches one character that is no `*`. Returns the rest of the pattern; nullopt if `c` does not
 // match.
 std::optional<std::string_view> MatchOne(std::string_view pattern, char c) {
-  const auto less = [](char a, char b) {
-    return static_cast<unsigned char>(a) < static_cast<unsigned char>(b);
-  };
+  const auto byte = [](char a) { return static_cast<unsigned char>(a); };
   if (pattern[0] == '?') return pattern.substr(1);
   if (pattern[0] != '[') {
     const size_t at = pattern[0] == '\\' && pattern.size() > 1 ? 1 : 0;
@@ -27,10 +25,8 @@ std::optional<std::string_view> MatchOne(std::string_view pattern, char c) {
       ++at;
       is_in = is_in || pattern[at] == c;
     } else if (at + 2 < pattern.size() && pattern[at + 1] == '-') {
-      char low = pattern[at];
-      char high = pattern[at + 2];
-      if (less(high, low)) std::swap(low, high);
-      is_in = is_in || (!less(c, low) && !less(high, c));
+      const auto [low, high] = std::minmax({byte(pattern[at]), byte(pattern[at + 2])});
+      is_in = is_in || (low <= byte(c) && byte(c) <= high);
       at += 2;
     } else {
       is_in = is_in || pattern[at] == c;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,8 @@ class ReplyWriter {
     Header('$', static_cast<int64_t>(bytes.size()));
     Line(bytes);
   }
+  // Null in place of nothing.
+  void BulkOrNull(std::optional<std::string_view> bytes) { bytes ? Bulk(*bytes) : Null(); }
   // Lines of text for people; of RESP3, marked as such.
   void Verbatim(std::string_view text) {
     if (!is_resp3_) return Bulk(text);
@@ -43,6 +46,11 @@ class ReplyWriter {
     Header('=', static_cast<int64_t>(kFormat.size() + text.size()));
     out_ += kFormat;
     Line(text);
+  }
+  // A field of a map.
+  void Pair(std::string_view name, std::string_view value) {
+    Bulk(name);
+    Bulk(value);
   }
   void Null() { out_ += is_resp3_ ? "_\r\n" : "$-1\r\n"; }
   // In place of an array.

@@ -1,6 +1,7 @@
 #include "compute/gateway/protocol/request_parser.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -130,16 +131,26 @@ bool RequestParser::TakeWhole(std::string_view bytes) {
   return true;
 }
 
-RequestParser::Search RequestParser::FindLine(std::string_view bytes, std::string_view& line) {
-  const size_t end = std::min(bytes.find('\r', std::max(at_, scanned_)), bytes.size());
+std::optional<RequestParser::Outcome> RequestParser::TakeLength(std::string_view bytes,
+                                                                size_t start, const Length& what,
+                                                                int64_t& length) {
+  const size_t end = std::min(bytes.find('\r', std::max(start, scanned_)), bytes.size());
   scanned_ = end;
   // Asked of the line alone: however its bytes arrive, the answer is the same.
-  if (end - at_ > limits_.line_bytes) return Search::kTooLong;
+  if (end - start > limits_.line_bytes) {
+    return Fail("too big " + std::string(what.line) + " count string");
+  }
   // The newline behind it is taken for granted once it has arrived, as Redis does.
-  if (end + 1 >= bytes.size()) return Search::kUnfinished;
-  line = bytes.substr(at_, end - at_);
+  if (end + 1 >= bytes.size()) return Outcome::kNeedMore;
+  const std::optional<int64_t> number = ParseInteger(bytes.substr(start, end - start));
+  const auto fail = [&](std::string_view how) {
+    return Fail(std::string(how) + " " + std::string(what.name) + " length");
+  };
+  if (!number || *number < what.least) return fail("invalid");
+  if (*number > static_cast<int64_t>(what.most)) return fail(limits_.breach);
   at_ = end + 2;
-  return Search::kFound;
+  length = *number;
+  return std::nullopt;
 }
 
 RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
@@ -148,51 +159,32 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
     Finish();
     return Outcome::kRequest;
   }
-  std::string_view line;
+  int64_t length = 0;
   if (!in_array_) {
-    at_ = 1;
-    const Search search = FindLine(bytes, line);
-    if (search == Search::kTooLong) return Fail("too big mbulk count string");
-    if (search == Search::kUnfinished) {
-      at_ = 0;
-      return Outcome::kNeedMore;
-    }
-    const std::optional<int64_t> count = ParseInteger(line);
-    if (!count) return Fail("invalid multibulk length");
-    if (*count > static_cast<int64_t>(limits_.arguments)) {
-      return Fail(std::string(limits_.breach) + " multibulk length");
-    }
-    expected_ = *count < 0 ? 0 : static_cast<uint64_t>(*count);
+    const Length count{"mbulk", "multibulk", std::numeric_limits<int64_t>::min(),
+                       limits_.arguments};
+    if (const auto outcome = TakeLength(bytes, 1, count, length)) return *outcome;
+    expected_ = static_cast<uint64_t>(std::max<int64_t>(length, 0));
     pieces_.clear();
     in_array_ = true;
   }
+  const Length size{"bulk", "bulk", 0, limits_.argument_bytes};
   while (pieces_.size() < expected_) {
     const size_t start = at_;
-    if (at_ == bytes.size()) return Outcome::kNeedMore;
-    if (bytes[at_] != '$') {
-      return Fail("expected '$', got '" + std::string(1, bytes[at_]) + "'");
+    if (start == bytes.size()) return Outcome::kNeedMore;
+    if (bytes[start] != '$') {
+      return Fail("expected '$', got '" + std::string(1, bytes[start]) + "'");
     }
-    ++at_;
-    const Search search = FindLine(bytes, line);
-    if (search == Search::kTooLong) return Fail("too big bulk count string");
-    if (search == Search::kUnfinished) {
-      at_ = start;
-      return Outcome::kNeedMore;
-    }
-    const std::optional<int64_t> size = ParseInteger(line);
-    if (!size || *size < 0) return Fail("invalid bulk length");
-    if (*size > static_cast<int64_t>(limits_.argument_bytes)) {
-      return Fail(std::string(limits_.breach) + " bulk length");
-    }
-    const auto length = static_cast<size_t>(*size);
-    if (bytes.size() - at_ < length + 2) {
-      wanted_ = at_ + length + 2;
+    if (const auto outcome = TakeLength(bytes, start + 1, size, length)) return *outcome;
+    const auto piece_bytes = static_cast<size_t>(length);
+    if (bytes.size() - at_ < piece_bytes + 2) {
+      wanted_ = at_ + piece_bytes + 2;
       at_ = start;
       scanned_ = start;
       return Outcome::kNeedMore;
     }
-    pieces_.push_back({at_, length});
-    at_ += length + 2;
+    pieces_.push_back({at_, piece_bytes});
+    at_ += piece_bytes + 2;
   }
   arguments_.resize(pieces_.size());
   for (size_t i = 0; i < pieces_.size(); ++i) {

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,7 +73,13 @@ class RequestParser {
     size_t size;
   };
 
-  enum class Search : uint8_t { kFound, kUnfinished, kTooLong };
+  // What a number's line says, and how its errors name it.
+  struct Length {
+    std::string_view line;
+    std::string_view name;
+    int64_t least;
+    uint64_t most;
+  };
 
   Outcome NextArray(std::string_view bytes);
   Outcome NextLine(std::string_view bytes);
@@ -80,8 +87,10 @@ class RequestParser {
   // Takes an array that has arrived whole, if all its numbers are short. Returns false, and changes
   // nothing but the arguments, if it has not, or if something is wrong with it.
   bool TakeWhole(std::string_view bytes);
-  // Finds the end of the number's line that starts at `at_`.
-  Search FindLine(std::string_view bytes, std::string_view& line);
+  // Takes the number of the line that starts at `start`: `at_` is behind that then. Returns an
+  // outcome if there is none.
+  std::optional<Outcome> TakeLength(std::string_view bytes, size_t start, const Length& what,
+                                    int64_t& length);
   void Finish();
 
   RequestLimits limits_;

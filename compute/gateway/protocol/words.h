@@ -21,6 +21,7 @@ inline bool IsWord(std::string_view a, std::string_view lower) {
   return std::ranges::equal(a, lower, {}, LowerCase);
 }
 
+inline constexpr std::string_view kSyntaxError = "ERR syntax error";
 // The answer to what ParseInteger does not take.
 inline constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
 

@@ -3,11 +3,11 @@
 #include "compute/gateway/worker/batch.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
 #include "compute/gateway/commands/refusals.h"
-#include "compute/gateway/commands/store_error.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
 #include "proto/store_parameters.h"
@@ -15,7 +15,6 @@
 namespace gossamer::gateway {
 namespace {
 
-constexpr std::string_view kSyntaxError = "ERR syntax error";
 constexpr std::string_view kNoExpiry =
     "ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL";
 
@@ -94,7 +93,7 @@ bool Batch::HasGrown() const {
 }
 
 bool Batch::Admit(Client& client, Phase phase) {
-  if (clients_.empty() || clients_.back() != &client) {
+  if (!EndsWith(client)) {
     clients_.push_back(&client);
     reads_of_others_ = reads_.size();
   } else if (phase < phase_) {
@@ -108,10 +107,8 @@ bool Batch::Admit(Client& client, Phase phase) {
 }
 
 void Batch::AddAnswer(Client& client, std::string_view reply, const Command* command) {
-  if (clients_.empty() || clients_.back() != &client) {
-    clients_.push_back(&client);
-    reads_of_others_ = reads_.size();
-    phase_ = Phase::kReads;
+  if (!EndsWith(client)) {
+    Admit(client, Phase::kReads);
     asks_nothing_ = true;
     ++at_once_;
   }
@@ -122,10 +119,11 @@ void Batch::AddAnswer(Client& client, std::string_view reply, const Command* com
   if (reply.starts_with('-')) failed_.push_back(command);
 }
 
-void Batch::AddError(Client& client, std::string_view line, const Command* command) {
+bool Batch::AddError(Client& client, std::string_view line, const Command* command) {
   std::string reply;
   ReplyWriter(reply, client.is_resp3).Error(line);
   AddAnswer(client, reply, command);
+  return true;
 }
 
 void Batch::AddRefusal(Client& client, std::string_view line, const Command* command) {
@@ -149,8 +147,7 @@ bool Batch::Add(Client& client, const Command& command,
       if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
       if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
           !refusal.empty()) {
-        AddError(client, refusal, &command);
-        return true;
+        return AddError(client, refusal, &command);
       }
       if (!Admit(client, Phase::kPuts)) return false;
       requests_.emplace_back(&client, &command, puts_.size(), arguments.size() / 2);
@@ -191,9 +188,7 @@ bool Batch::AddSet(Client& client, const Command& command,
       refusal = kSyntaxError;
     }
     if (options.must_be_absent && options.must_exist) refusal = kSyntaxError;
-    if (refusal.empty()) continue;
-    AddError(client, refusal, &command);
-    return true;
+    if (!refusal.empty()) return AddError(client, refusal, &command);
   }
   const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
   if (!Admit(client, is_plain ? Phase::kPuts : Phase::kChanges)) return false;
@@ -213,13 +208,12 @@ bool Batch::AddChange(Client& client, const Command& command,
                       const std::vector<std::string_view>& arguments) {
   if (!Admit(client, Phase::kChanges)) return false;
   const std::string_view refusal = NextChange().Parse(command, arguments);
-  if (refusal.empty()) {
-    requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
-    write_bytes_ += IsOfNumbers(command.id) ? kNumberBytes : kAnyValueBytes;
-  } else {
+  if (!refusal.empty()) {
     --change_count_;
-    AddError(client, refusal, &command);
+    return AddError(client, refusal, &command);
   }
+  requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
+  write_bytes_ += IsOfNumbers(command.id) ? kNumberBytes : kAnyValueBytes;
   return true;
 }
 
@@ -228,10 +222,7 @@ bool Batch::AddRange(Client& client, const Command& command,
                      const std::vector<std::string_view>& arguments) {
   const std::optional<int64_t> first = ParseInteger(arguments[2]);
   const std::optional<int64_t> last = ParseInteger(arguments[3]);
-  if (!first || !last) {
-    AddError(client, kNoInteger, &command);
-    return true;
-  }
+  if (!first || !last) return AddError(client, kNoInteger, &command);
   if (!Admit(client, Phase::kReads)) return false;
   requests_.emplace_back(&client, &command, reads_.size(), ranges_.size());
   ranges_.emplace_back(*first, *last);
@@ -398,6 +389,37 @@ void Batch::AnswerWrite(const Request& request) const {
   }
 }
 
+void Batch::Record(std::chrono::nanoseconds duration, WorkerMetrics::Worker& metrics,
+                   SlowLog& slow_log) const {
+  std::array<uint32_t, kMostCommands> times{};
+  for (const Request& request : requests_) {
+    if (request.command != nullptr) ++times[NumberOf(*request.command)];
+  }
+  for (const Command* const command : answered_) ++times[NumberOf(*command)];
+  for (size_t i = 0; i < Commands().size(); ++i) {
+    if (times[i] == 0) continue;
+    metrics.RecordCommands(i, static_cast<uint64_t>(duration.count()), times[i]);
+  }
+  for (const Command* const command : failed_) metrics.RecordError(NumberOf(*command));
+  ClientNumbers& numbers = metrics.numbers();
+  for (const Command* const command : refused_) {
+    if (command == nullptr) {
+      ++numbers.unknown_requests;
+    } else {
+      metrics.RecordRejected(NumberOf(*command));
+    }
+  }
+  numbers.keys_found += keys_found_;
+  numbers.keys_absent += keys_absent_;
+  if (!slow_log.IsSlow(duration)) return;
+  for (const Requests requests : RequestsByClient()) {
+    const Request& longest = *std::ranges::max_element(requests, {}, KeysOf);
+    if (longest.command == nullptr) continue;
+    const ClientList::Entry& client = longest.client->entry();
+    slow_log.Add(duration, WordsOf(longest), client.address(), client.name());
+  }
+}
+
 // ---- Taken apart: clients that ask for nothing of the store, and those of which reads were left
 // out (LongReads)
 
@@ -475,7 +497,7 @@ std::vector<std::unique_ptr<Batch>> Batch::Split() {
 }
 
 void Batch::Take(const Batch& from, const Request& request) {
-  if (clients_.empty() || clients_.back() != request.client) clients_.push_back(request.client);
+  if (!EndsWith(*request.client)) clients_.push_back(request.client);
   Request& own = requests_.emplace_back(request);
   const auto copy = [&own, &request](const auto& source, auto& target) {
     own.first = target.size();

@@ -8,7 +8,7 @@
 // Thread-safety: none. Cost: no allocation for a request once the vectors have grown.
 #pragma once
 
-#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,8 +23,10 @@
 #include "common/status.h"
 #include "compute/gateway/commands/command_table.h"
 #include "compute/gateway/commands/read_reply.h"
+#include "compute/gateway/commands/slow_log.h"
 #include "compute/gateway/commands/value_change.h"
 #include "compute/gateway/connection/client.h"
+#include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
 
 namespace gossamer::gateway {
@@ -49,8 +51,6 @@ class Batch {
   // Adds an answer that is known already, in its place behind those of the client's earlier
   // requests. `command`: what it answers; null if that is no command.
   void AddAnswer(Client& client, std::string_view reply, const Command* command);
-  // Likewise, an error: a code in capitals, then a sentence.
-  void AddError(Client& client, std::string_view line, const Command* command);
   // Likewise, to a request that was refused before it began.
   void AddRefusal(Client& client, std::string_view line, const Command* command);
   // Of the answers that were known already.
@@ -81,43 +81,10 @@ class Batch {
   bool HasGrown() const;
   // Appends the answers to the clients' output.
   void Answer();
-  // Calls visit(command, times) for each command of the requests that were not refused.
-  template <typename Visit>
-  void ForEachCommand(Visit visit) const {
-    std::array<uint32_t, kMostCommands> times{};
-    for (const Request& request : requests_) {
-      if (request.command != nullptr) ++times[NumberOf(*request.command)];
-    }
-    for (const Command* const command : answered_) ++times[NumberOf(*command)];
-    for (size_t i = 0; i < Commands().size(); ++i) {
-      if (times[i] != 0) visit(Commands()[i], times[i]);
-    }
-  }
-  // Calls visit(command) for each refused request; null if it named none.
-  template <typename Visit>
-  void ForEachRefusal(Visit visit) const {
-    for (const Command* const command : refused_) visit(command);
-  }
-  // Keys that were read, and were there or not.
-  uint64_t keys_found() const { return keys_found_; }
-  uint64_t keys_absent() const { return keys_absent_; }
-  // Calls visit(command) for each other request of which the answer was an error.
-  template <typename Visit>
-  void ForEachError(Visit visit) const {
-    for (const Command* const command : failed_) visit(*command);
-  }
-  // Calls visit(client, words) for each client's request of the most keys: the command, and keys
-  // and values.
-  template <typename Visit>
-  void ForEachLongest(Visit visit) const {
-    for (size_t first = 0, end = 0; first < requests_.size(); first = end) {
-      const Request* longest = &requests_[first];
-      for (end = first; end < requests_.size() && requests_[end].client == longest->client; ++end) {
-        if (KeysOf(requests_[end]) > KeysOf(*longest)) longest = &requests_[end];
-      }
-      if (longest->command != nullptr) visit(*longest->client, WordsOf(*longest));
-    }
-  }
+  // Counts its requests, once they have been answered. If that was slow, notes the longest of each
+  // client's requests: they all took as long.
+  void Record(std::chrono::nanoseconds duration, WorkerMetrics::Worker& metrics,
+              SlowLog& slow_log) const;
   // The clients with requests in the batch.
   const std::vector<Client*>& clients() const { return clients_; }
 
@@ -137,6 +104,8 @@ class Batch {
   // Whether a request of that phase may follow the earlier requests of the client. Adds the client
   // to `clients_`.
   bool Admit(Client& client, Phase phase);
+  // AddAnswer of an error: a code in capitals, then a sentence. Returns true, as Add does then.
+  bool AddError(Client& client, std::string_view line, const Command* command);
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);
   bool AddChange(Client& client, const Command& command,

@@ -6,17 +6,13 @@
 #include <string_view>
 #include <utility>
 
+#include "proto/key.h"
+
 namespace gossamer::gateway {
 namespace {
 
 // The first 8 bytes as a number.
-uint64_t BigEndian(std::string_view bytes) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < sizeof number; ++i) {
-    number = number << 8 | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U);
-  }
-  return number;
-}
+uint64_t BigEndian(std::string_view bytes) { return __builtin_bswap64(FirstBytes(bytes)); }
 
 // A position above `first` and not above `last`, near the middle by the 8 bytes that tell these
 // apart. Of the positions there a short one, as it has to be no longer than keys may be. Requires:
@@ -46,22 +42,22 @@ ScanOptions KeySampler::FewKeys() {
   return options;
 }
 
-Task<Status> KeySampler::Read(Session& session, WalkTurns& turns, const ScanOptions& options,
-                              std::vector<std::string>& keys) {
-  keys.clear();
+Task<Result<std::vector<std::string>>> KeySampler::Read(Session& session, WalkTurns& turns,
+                                                        const ScanOptions& options) {
+  std::vector<std::string> keys;
   const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
   WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
     if (slice.IsOver()) co_await slice.Next();
     keys.emplace_back(cursor->key());
   }
-  co_return cursor->status();
+  BOOST_OUTCOME_CO_TRYV(cursor->status());
+  co_return keys;
 }
 
 Task<Result<KeySampler::Descent>> KeySampler::Descend(Session& session, WalkTurns& turns,
                                                       const Range& all) {
   Range range = all;
-  std::vector<std::string> keys;
   double weight = 1;
   while (range.first < range.last && !turns.must_end()) {
     std::string middle = Middle(range.first, range.last);
@@ -71,8 +67,7 @@ Task<Result<KeySampler::Descent>> KeySampler::Descend(Session& session, WalkTurn
     half.from = half.reverse ? range.first : middle;
     if (half.reverse) range.to = std::move(middle);
     half.to = range.to;
-    const Status status = co_await Read(session, turns, half, keys);
-    if (!status) co_return status.error();
+    BOOST_OUTCOME_CO_TRY(keys, co_await Read(session, turns, half));
     if (keys.empty()) co_return Descent();
     if (keys.size() <= kFew) {
       weight *= static_cast<double>(keys.size());
@@ -85,31 +80,27 @@ Task<Result<KeySampler::Descent>> KeySampler::Descend(Session& session, WalkTurn
 
 Task<Result<std::optional<std::string>>> KeySampler::Draw(Session& session, WalkTurns& turns) {
   using Drawn = std::optional<std::string>;
-  std::vector<std::string> keys;
   ScanOptions options = FewKeys();
-  Status status = co_await Read(session, turns, options, keys);
-  if (!status) co_return status.error();
+  BOOST_OUTCOME_CO_TRY(keys, co_await Read(session, turns, options));
   if (keys.empty()) co_return Drawn();
   if (keys.size() <= kFew) co_return Drawn(std::move(OneOf(keys)));
   Range all;
   all.first = keys.front();
   options.reverse = true;
   options.limit = 1;
-  status = co_await Read(session, turns, options, keys);
-  if (!status) co_return status.error();
-  all.last = keys.empty() ? all.first : keys.front();
+  BOOST_OUTCOME_CO_TRY(last, co_await Read(session, turns, options));
+  all.last = last.empty() ? all.first : last.front();
   Drawn drawn = all.first;
   double weights = 0;
   for (int i = 0; i < kMostDescents && !turns.must_end(); ++i) {
-    Result<Descent> descent = co_await Descend(session, turns, all);
-    if (!descent) co_return descent.error();
-    const double weight = descent.value().weight;
+    BOOST_OUTCOME_CO_TRY(descent, co_await Descend(session, turns, all));
+    const double weight = descent.weight;
     if (weight == 0) continue;
     const bool is_first = average_weight_ == 0;
     average_weight_ += (weight - average_weight_) * (is_first ? 1 : kNews);
     weights += weight;
     const bool is_accepted = Fraction() * kCap * average_weight_ < weight;
-    if (is_accepted || Fraction() * weights < weight) drawn = std::move(descent.value().key);
+    if (is_accepted || Fraction() * weights < weight) drawn = std::move(descent.key);
     if (is_accepted) break;
   }
   co_return drawn;

@@ -52,8 +52,8 @@ class KeySampler {
 
   // Of a scan that tells whether a range has more than kFew keys.
   static ScanOptions FewKeys();
-  static Task<Status> Read(Session& session, WalkTurns& turns, const ScanOptions& options,
-                           std::vector<std::string>& keys);
+  static Task<Result<std::vector<std::string>>> Read(Session& session, WalkTurns& turns,
+                                                     const ScanOptions& options);
   Task<Result<Descent>> Descend(Session& session, WalkTurns& turns, const Range& all);
   std::string& OneOf(std::vector<std::string>& keys) { return keys[random_() % keys.size()]; }
   double Fraction() { return std::uniform_real_distribution(0.0, 1.0)(random_); }

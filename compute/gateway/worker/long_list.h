@@ -3,10 +3,7 @@
 // A client gets the pieces as they are, so nothing is copied, and each is freed once it is sent.
 // They count as what the process holds for clients, and may have to wait for memory:
 //
-//   if (!list.HasRoomFor(bytes)) {
-//     while (!list.MayBeginPiece(bytes)) …wait…
-//     list.BeginPiece(bytes);
-//   }
+//   while (!list.MakeRoom(bytes)) …wait…
 //   ReplyWriter(list.piece(), is_resp3).Bulk(key);
 //
 // Thread-safety: none.
@@ -32,25 +29,23 @@ class LongList {
 
   // Whether elements of so many bytes in all would make a reply that no client gets.
   bool IsTooLong(size_t more) const { return bytes() + more > most_bytes_; }
-  // Whether an element of so many bytes fits into the last piece.
-  bool HasRoomFor(size_t bytes) const {
-    return !pieces_.empty() && piece().capacity() - piece().size() >= bytes + kHeaderBytes;
-  }
-  bool MayBeginPiece(size_t bytes) {
-    const size_t capacity = CapacityFor(bytes);
-    const bool is_short = pieces_.empty() && capacity == kFirstBytes;
-    return (is_short && memory_.HasRoom(ClientMemory::Use::kAnswers, capacity)) ||
-           held_.MayGrow(capacity);
-  }
-  void BeginPiece(size_t bytes) {
-    if (!pieces_.empty()) ended_bytes_ += piece().size();
-    const size_t capacity = CapacityFor(bytes);
+  // Has the last piece take an element of so many bytes. Returns false if memory is short.
+  bool MakeRoom(size_t bytes) {
+    const size_t needed = bytes + kHeaderBytes;
+    const bool is_first = pieces_.empty();
+    if (!is_first && piece().capacity() - piece().size() >= needed) return true;
+    const size_t capacity = std::max(is_first ? kFirstBytes : kPieceBytes, needed);
+    const bool is_small = is_first && capacity == kFirstBytes;
+    const bool may_begin = (is_small && memory_.HasRoom(ClientMemory::Use::kAnswers, capacity)) ||
+                           held_.MayGrow(capacity);
+    if (!may_begin) return false;
+    if (!is_first) ended_bytes_ += piece().size();
     pieces_.emplace_back().reserve(capacity);
     held_.Set(held_.bytes() + piece().capacity());
+    return true;
   }
   // The last one.
   std::string& piece() { return pieces_.back(); }
-  const std::string& piece() const { return pieces_.back(); }
   // Forgets all.
   void Clear() {
     pieces_.clear();
@@ -68,10 +63,7 @@ class LongList {
   static constexpr size_t kPieceBytes = 512 * 1024;
   static constexpr size_t kHeaderBytes = 32;  // at most, of an element
 
-  size_t bytes() const { return ended_bytes_ + (pieces_.empty() ? 0 : piece().size()); }
-  size_t CapacityFor(size_t bytes) const {
-    return std::max(pieces_.empty() ? kFirstBytes : kPieceBytes, bytes + kHeaderBytes);
-  }
+  size_t bytes() const { return ended_bytes_ + (pieces_.empty() ? 0 : pieces_.back().size()); }
 
   ClientMemory& memory_;
   const uint64_t most_bytes_;

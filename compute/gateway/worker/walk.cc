@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "compute/gateway/commands/store_error.h"
+#include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/protocol/glob.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
@@ -36,31 +36,41 @@ void Refuse(std::string_view line, ReplyWriter& reply, LongList& list) {
   reply.Error(line);
 }
 
-Error ErrorLine(std::string line) { return MakeError(Code::kInvalidArgument, std::move(line)); }
+Error Wrong(std::string_view line) { return MakeError(Code::kInvalidArgument, std::string(line)); }
+
+Task<void> AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply) {
+  // It learns how many keys there are, and so is kept.
+  static thread_local KeySampler sampler;
+  const Result<std::optional<std::string>> key = co_await sampler.Draw(session, turns);
+  key ? reply.BulkOrNull(key.value()) : reply.Error(ErrorLine(key.error()));
+}
 
 }  // namespace
 
 Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_view>& arguments,
                          const ScanPositions& positions, std::function<bool()> is_unwanted) {
   Walk walk(command.id, std::move(is_unwanted));
-  if (command.id == CommandId::kKeys) walk.pattern_ = arguments[1];
-  if (command.id == CommandId::kFlushDb) {
-    const bool is_known =
-        arguments.size() == 1 ||
-        (arguments.size() == 2 && (IsWord(arguments[1], "sync") || IsWord(arguments[1], "async")));
-    if (!is_known) return ErrorLine("ERR syntax error");
+  switch (command.id) {
+    case CommandId::kFlushDb: {
+      const bool is_known = arguments.size() == 1 ||
+                            (arguments.size() == 2 &&
+                             (IsWord(arguments[1], "sync") || IsWord(arguments[1], "async")));
+      if (!is_known) return Wrong(kSyntaxError);
+      break;
+    }
+    case CommandId::kScanRange:
+    case CommandId::kDeleteRange: {
+      BOOST_OUTCOME_TRYV(walk.ParseRange(arguments));
+      break;
+    }
+    case CommandId::kScan: {
+      BOOST_OUTCOME_TRYV(walk.ParseScan(arguments, positions));
+      break;
+    }
+    case CommandId::kKeys: walk.pattern_ = arguments[1]; break;
+    default: break;
   }
-  if (command.id == CommandId::kScan) {
-    BOOST_OUTCOME_TRYV(walk.ParseScan(arguments, positions));
-  }
-  const bool is_range =
-      command.id == CommandId::kScanRange || command.id == CommandId::kDeleteRange;
-  if (is_range) {
-    BOOST_OUTCOME_TRYV(walk.ParseRange(arguments));
-  }
-  if (walk.pattern_.size() > kMostPatternBytes) {
-    return ErrorLine(std::string(kPatternTooLong));
-  }
+  if (walk.pattern_.size() > kMostPatternBytes) return Wrong(kPatternTooLong);
   return walk;
 }
 
@@ -68,29 +78,31 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
 Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
                        const ScanPositions& positions) {
   const std::optional<uint64_t> cursor = ParseNumber(arguments[1]);
-  if (!cursor) return ErrorLine(std::string(kInvalidCursor));
+  if (!cursor) return Wrong(kInvalidCursor);
+  range_.limit = 10;
+  range_.to_bookmark = true;
   if (*cursor != 0) {
     std::optional<std::string> position = positions.Find(*cursor);
     if (position) {
-      from_ = std::move(*position);
+      range_.from = std::move(*position);
     } else {
-      resume_at_ = *cursor;
+      range_.resume_at = *cursor;
     }
   }
   for (size_t i = 2; i < arguments.size(); i += 2) {
-    if (i + 1 == arguments.size()) return ErrorLine("ERR syntax error");
+    if (i + 1 == arguments.size()) return Wrong(kSyntaxError);
     const std::string_view value = arguments[i + 1];
     if (IsWord(arguments[i], "match")) {
       pattern_ = value;
     } else if (IsWord(arguments[i], "count")) {
       const std::optional<int64_t> count = ParseInteger(value);
-      if (!count) return ErrorLine(std::string(kNoInteger));
-      if (*count < 1) return ErrorLine("ERR syntax error");
-      count_ = std::min(static_cast<uint64_t>(*count), kMostPerScan);
+      if (!count) return Wrong(kNoInteger);
+      if (*count < 1) return Wrong(kSyntaxError);
+      range_.limit = std::min(static_cast<uint64_t>(*count), kMostPerScan);
     } else if (IsWord(arguments[i], "type")) {
       is_of_no_type_ = !IsWord(value, "string");
     } else {
-      return ErrorLine("ERR syntax error");
+      return Wrong(kSyntaxError);
     }
   }
   return Ok();
@@ -105,7 +117,7 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
       range_.reverse = true;
       continue;
     }
-    if (++i == arguments.size()) return ErrorLine("ERR syntax error");
+    if (++i == arguments.size()) return Wrong(kSyntaxError);
     if (IsWord(option, "from")) {
       range_.from = arguments[i].substr(0, kMostBoundBytes);
     } else if (IsWord(option, "to")) {
@@ -114,10 +126,10 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
       range_.prefix = arguments[i].substr(0, kMostBoundBytes);
     } else if (is_scan && IsWord(option, "limit")) {
       const std::optional<uint64_t> limit = ParseNumber(arguments[i]);
-      if (!limit) return ErrorLine(std::string(kNoInteger));
+      if (!limit) return Wrong(kNoInteger);
       range_.limit = *limit;
     } else {
-      return ErrorLine("ERR syntax error");
+      return Wrong(kSyntaxError);
     }
   }
   return Ok();
@@ -139,106 +151,56 @@ Task<void> Walk::DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& re
   }
 }
 
-Task<bool> Walk::MakeRoom(LongList& list, size_t bytes, WalkTurns& turns,
-                          WalkTurns::Slice& slice) const {
-  while (!list.MayBeginPiece(bytes)) {
-    co_await slice.Rest();
-    if (is_unwanted_() || turns.must_end()) co_return false;
-  }
-  list.BeginPiece(bytes);
-  co_return true;
-}
-
-// Keys and values in turn.
-Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, ReplyWriter& reply, LongList& list,
-                           bool is_resp3) const {
-  const std::unique_ptr<ScanCursor> cursor = session.Scan(range_);
-  size_t found = 0;
-  WalkTurns::Slice slice(turns);
-  while (co_await cursor->AsyncNext()) {
-    if (slice.IsOver(cursor->value().size())) {
-      co_await slice.Next();
-      if (is_unwanted_()) co_return list.Clear();
-    }
-    if (turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
-    for (const std::string_view one : {cursor->key(), cursor->value()}) {
-      if (list.IsTooLong(one.size())) {
-        co_return Refuse("ERR the reply would be too long: use LIMIT", reply, list);
-      }
-      if (!list.HasRoomFor(one.size()) && !co_await MakeRoom(list, one.size(), turns, slice)) {
-        co_return Refuse(turns.end_error(), reply, list);
-      }
-      ReplyWriter(list.piece(), is_resp3).Bulk(one);
-    }
-    ++found;
-  }
-  if (!cursor->status()) co_return Refuse(ErrorLine(cursor->status().error()), reply, list);
-  reply.Array(2 * found);
-}
-
-Task<void> Walk::AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply) {
-  // It learns how many keys there are, and so is kept.
-  static thread_local KeySampler sampler;
-  const Result<std::optional<std::string>> key = co_await sampler.Draw(session, turns);
-  if (!key) {
-    reply.Error(ErrorLine(key.error()));
-  } else if (key.value()) {
-    reply.Bulk(*key.value());
-  } else {
-    reply.Null();
-  }
-}
-
 Task<void> Walk::Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
                      LongList& list, bool is_resp3) {
   ReplyWriter reply(out, is_resp3);
   switch (id_) {
     case CommandId::kFlushDb:
     case CommandId::kDeleteRange: co_return co_await DeleteRange(session, turns, reply);
-    case CommandId::kScanRange: co_return co_await ScanRange(session, turns, reply, list, is_resp3);
     case CommandId::kRandomKey: co_return co_await AnswerRandomKey(session, turns, reply);
     default: co_return co_await List(session, positions, turns, reply, list, is_resp3);
   }
 }
 
-// DBSIZE, KEYS and SCAN
+// DBSIZE, KEYS and SCAN; and GOSSAMER.SCAN, which lists keys and values in turn
 Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& turns,
                       ReplyWriter& reply, LongList& list, bool is_resp3) {
-  ScanOptions options;
-  options.keys_only = true;
-  options.from = from_;
-  options.prefix = LiteralPrefix(pattern_);
-  options.resume_at = resume_at_;
-  if (id_ == CommandId::kScan) {
-    options.limit = count_;
-    options.to_bookmark = true;
-  }
-  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  const bool has_values = id_ == CommandId::kScanRange;
+  range_.keys_only = !has_values;
+  if (!has_values) range_.prefix = LiteralPrefix(pattern_);
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(range_);
   uint64_t seen = 0;
   uint64_t found = 0;
   WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
-    if (slice.IsOver()) {
+    const std::string_view key = cursor->key();
+    const std::string_view value = cursor->value();  // empty if keys alone are read
+    if (slice.IsOver(value.size())) {
       co_await slice.Next();
       if (is_unwanted_()) co_return list.Clear();
     }
     if (turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
     ++seen;
     if (id_ == CommandId::kDbSize) continue;
-    const std::string_view key = cursor->key();
-    if (is_of_no_type_ || !MatchesGlob(pattern_, key)) continue;
-    if (list.IsTooLong(key.size())) {
-      co_return Refuse("ERR the reply would be too long: use SCAN", reply, list);
+    if (!has_values && (is_of_no_type_ || !MatchesGlob(pattern_, key))) continue;
+    for (const std::string_view one : {key, value}) {
+      if (list.IsTooLong(one.size())) {
+        co_return Refuse(has_values ? "ERR the reply would be too long: use LIMIT"
+                                    : "ERR the reply would be too long: use SCAN",
+                         reply, list);
+      }
+      while (!list.MakeRoom(one.size())) {
+        co_await slice.Rest();
+        if (is_unwanted_() || turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
+      }
+      ++found;
+      ReplyWriter(list.piece(), is_resp3).Bulk(one);
+      if (!has_values) break;
     }
-    if (!list.HasRoomFor(key.size()) && !co_await MakeRoom(list, key.size(), turns, slice)) {
-      co_return Refuse(turns.end_error(), reply, list);
-    }
-    ++found;
-    ReplyWriter(list.piece(), is_resp3).Bulk(key);
   }
   if (!cursor->status()) {
     const Error& error = cursor->status().error();
-    const bool is_wrong = resume_at_ != 0 && error.code == Code::kInvalidArgument;
+    const bool is_wrong = range_.resume_at != 0 && error.code == Code::kInvalidArgument;
     co_return Refuse(is_wrong ? std::string(kInvalidCursor) : ErrorLine(error), reply, list);
   }
   if (id_ == CommandId::kDbSize) {

@@ -43,22 +43,13 @@ class Walk {
   Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
   Status ParseRange(const std::vector<std::string_view>& arguments);
   Task<void> DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const;
-  static Task<void> AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply);
   Task<void> List(Session& session, ScanPositions& positions, WalkTurns& turns, ReplyWriter& reply,
                   LongList& list, bool is_resp3);
-  Task<void> ScanRange(Session& session, WalkTurns& turns, ReplyWriter& reply, LongList& list,
-                       bool is_resp3) const;
-  // Makes room for an element of so many bytes. Returns false if the walk must end.
-  Task<bool> MakeRoom(LongList& list, size_t bytes, WalkTurns& turns,
-                      WalkTurns::Slice& slice) const;
 
   CommandId id_;
   std::function<bool()> is_unwanted_;
   std::string pattern_ = "*";
-  std::string from_;
-  ScanOptions range_;       // of GOSSAMER.SCAN and GOSSAMER.DELRANGE
-  uint64_t resume_at_ = 0;  // of SCAN: a cursor of another compute server
-  uint64_t count_ = 10;
+  ScanOptions range_;  // what it reads or deletes
   std::optional<uint64_t> key_count_;
   bool is_of_no_type_ = false;  // TYPE other than string: nothing matches
 };

@@ -1,12 +1,18 @@
 #include "compute/gateway/worker/worker.h"
 
 #include <glog/logging.h>
+#include <linux/sockios.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,7 +20,6 @@
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
-#include "compute/gateway/worker/records.h"
 #include "compute/gateway/worker/walk.h"
 
 namespace gossamer::gateway {
@@ -51,6 +56,16 @@ constexpr size_t kMostWord = 256;
 // Between two looks at the memory for clients, while it is short.
 constexpr std::chrono::milliseconds kLookInterval{500};
 
+// When a worker stops, for walks, for clients that do not read, and for clients that go on sending:
+// for each as long.
+constexpr std::chrono::milliseconds kStopPatience{1500};
+// A client that has got all, and has sent nothing for so long, is left.
+constexpr std::chrono::milliseconds kQuiet{50};
+constexpr std::chrono::milliseconds kStopPause{5};
+constexpr std::string_view kStopping = "ERR this compute server is stopping";
+constexpr std::string_view kSwitching =
+    "UNREACHABLE the store is gone, and this compute server serves the one that has its name now";
+
 uint64_t BytesMoved(const ClientNumbers& numbers) {
   return numbers.bytes_received + numbers.bytes_sent;
 }
@@ -66,13 +81,15 @@ bool NeedsNoLogin(const Command* command) {
   }
 }
 
-std::string HelpReply(const Command& command, bool is_resp3) {
-  std::string text;
-  ReplyWriter reply(text, is_resp3);
-  const std::vector<std::string> lines = HelpOn(command);
-  reply.Array(lines.size());
-  for (const std::string& line : lines) reply.Simple(line);
-  return text;
+// Few of many such lines.
+void LogFailedHandshake(Client& client, std::string_view why) {
+  std::string_view host = client.entry().address();
+  // The port is of no use by the time that somebody reads the log.
+  host = host.substr(0, host.rfind(':'));
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  LOG_EVERY_T(WARNING, 10)
+      << "the TLS handshake of " << host << " has failed: " << why
+      << " (gossamer_client_tls_failures_total counts them; one in 10 s is logged)";
 }
 
 // Answers a request that follows a refused MULTI. Returns false if it is to be answered as ever.
@@ -95,6 +112,24 @@ bool RefuseInTransaction(Client& client, const Command* command,
     batch.AddRefusal(client, kNotExecuted, command);
   }
   return true;
+}
+
+// Takes what has arrived, and forgets it. Returns whether the connection still is.
+bool Discard(int fd, bool& has_got) {
+  std::array<char, 16 * 1024> bytes;
+  for (int times = 0; times < 64; ++times) {
+    const ssize_t got = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    has_got = true;
+  }
+  return true;
+}
+
+// Whether the other side has not got all that was sent to it.
+bool IsOnItsWay(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes != 0;
 }
 
 }  // namespace
@@ -249,7 +284,7 @@ bool Worker::ShakeHands(Client& client) {
   // A probe that connects and leaves is no failure.
   if (const std::string& why = client.tls()->failure(); !why.empty()) {
     ++metrics_->numbers().tls_failures;
-    Handshakes::LogFailure(client.fd(), why);
+    LogFailedHandshake(client, why);
   }
   Drop(client);
   return false;
@@ -257,15 +292,15 @@ bool Worker::ShakeHands(Client& client) {
 
 void Worker::DropLateHandshakes() {
   handshakes_.BeginRound();
-  handshakes_.ForEachLate([this](int fd, uint64_t number) {
-    const auto found = clients_.find(fd);
-    if (found == clients_.end() || found->second->number() != number) return;
+  while (const auto late = handshakes_.TakeLate()) {
+    const auto found = clients_.find(late->fd);
+    if (found == clients_.end() || found->second->number() != late->number) continue;
     Client& client = *found->second;
-    if (!client.is_shaking_hands() || client.is_closing) return;
+    if (!client.is_shaking_hands() || client.is_closing) continue;
     ++metrics_->numbers().tls_failures;
-    Handshakes::LogFailure(fd, "it has not ended in 10 s");
+    LogFailedHandshake(client, "it has not ended in 10 s");
     Drop(client);
-  });
+  }
 }
 
 // ---- Requests
@@ -379,7 +414,7 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
     return true;
   }
   if (subcommand != nullptr && IsHelp(*subcommand)) {
-    batch_->AddAnswer(client, HelpReply(*command, client.is_resp3), command);
+    batch_->AddAnswer(client, HelpOn(*command), command);
     return true;
   }
   switch (command->kind) {
@@ -456,7 +491,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   writing_ -= write_bytes;
   batch->Answer();
   values_held.Set(0);
-  Record(*batch, Clock::now() - begin, *metrics_, shared_.slow_log);
+  batch->Record(Clock::now() - begin, *metrics_, shared_.slow_log);
   --batches_;
   for (Client* client : batch->clients()) {
     client->has_short_answers = client->unsent() <= ClientQueues::kLittle;
@@ -548,7 +583,7 @@ Task<void> Worker::RunPart(Client& client) {
   client.has_short_answers = has_ended && client.unsent() <= ClientQueues::kLittle;
   if (!has_ended) co_return GoOn(client);
   if (reads.is_broken()) client.is_closing = true;
-  Record(reads.batch(), reads.spent(), *metrics_, shared_.slow_log);
+  reads.batch().Record(reads.spent(), *metrics_, shared_.slow_log);
   long_reads_.erase(&client);
   client.has_long_reads = false;
   client.allowance = std::max<size_t>(1, client.allowance / 8);
@@ -641,6 +676,93 @@ void Worker::LookAtMemory() {
     ++(is_reader ? metrics_->numbers().slow_readers : metrics_->numbers().slow_senders);
     Drop(*client);
   }
+}
+
+// ---- The end, or another store: what it has taken is answered, and clients get the answers
+
+std::future<void> Worker::Use(Store& store, std::unique_ptr<Session> session) {
+  const std::lock_guard guard(next_store_mutex_);
+  next_store_.emplace(NextStore{&store, std::move(session), {}});
+  has_next_store_.store(true, std::memory_order_release);
+  inbox_.Wake();
+  return next_store_->is_used.get_future();
+}
+
+// Nothing of the store before lives on: batches have the new one's parameters, and an operation in
+// flight never goes over to it.
+void Worker::SwitchStore() {
+  std::optional<NextStore> next;
+  {
+    const std::lock_guard guard(next_store_mutex_);
+    next.swap(next_store_);
+    has_next_store_.store(false, std::memory_order_relaxed);
+  }
+  turns_.EndAll(kSwitching);
+  while (in_flight() != 0 || !batch_->empty()) {
+    StartBatch(true);
+    PollInFlight();
+  }
+  turns_.LetGoOn();
+  session_->WaitAll();
+  session_ = std::move(next->session);
+  store_ = next->store;
+  batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes);
+  idle_batches_.clear();
+  shared_.key_count.store(-1, std::memory_order_relaxed);
+  next->is_used.set_value();
+}
+
+void Worker::End() {
+  // Also answers that wait for the rest of their pipeline, which is not done any more.
+  const auto send_queued = [this] {
+    queues_.BeginTurn(Clock::now());
+    while (Client* const client = queues_.Next(true)) {
+      if (client->is_busy) continue;
+      if (client->has_long_reads) {
+        GoOn(*client);
+      } else if (!Send(*client)) {
+        Drop(*client);
+      }
+    }
+  };
+  send_queued();
+  const Clock::time_point end_of_walks = Clock::now() + kStopPatience;
+  const auto has_long_reads = [&] { return !long_reads_.empty() && Clock::now() < end_of_walks; };
+  while (in_flight() != 0 || !batch_->empty() || has_long_reads()) {
+    StartBatch(true);
+    StartPart(true);
+    PollInFlight();
+    HandleEvents(0);
+    send_queued();
+    if (Clock::now() > end_of_walks) turns_.EndAll(kStopping);
+  }
+  const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
+  const Clock::time_point deadline = Clock::now() + kStopPatience;
+  while (Clock::now() < deadline && std::ranges::any_of(clients_, has_unsent)) {
+    HandleEvents(10);
+    send_queued();
+  }
+
+  // Closing a connection on which something has arrived that nobody has read would reset it, and
+  // the client would lose answers.
+  const Clock::time_point end_of_sending = Clock::now() + kStopPatience;
+  Clock::time_point last_news = Clock::now();
+  while (Clock::now() < end_of_sending) {
+    bool has_news = false;
+    // Other workers may still accept connections, and give them to this one: these are ended like
+    // the others.
+    const bool may_come = shared_.acceptors.load(std::memory_order_acquire) != 0;
+    Welcome();
+    for (const auto& [fd, client] : clients_) client->EndSending();
+    std::erase_if(clients_, [&](const auto& client) { return !Discard(client.first, has_news); });
+    const auto is_on_its_way = [](const auto& client) { return IsOnItsWay(client.first); };
+    has_news = has_news || std::ranges::any_of(clients_, is_on_its_way);
+    if (has_news) last_news = Clock::now();
+    std::this_thread::sleep_for(kStopPause);
+    const bool is_quiet = clients_.empty() || Clock::now() - last_news >= kQuiet;
+    if (is_quiet && !may_come) break;
+  }
+  clients_.clear();
 }
 
 }  // namespace gossamer::gateway

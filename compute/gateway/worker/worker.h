@@ -79,7 +79,6 @@ struct Shared {
 
 class Worker {
  public:
-  // The worker of that number. It listens at `listeners`, which stay open as long as it lives.
   Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
          WorkerMetrics& metrics);
   Worker(const Worker&) = delete;

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "common/version.h"
-#include "compute/gateway/commands/client_command.h"
-#include "compute/gateway/commands/config_command.h"
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/commands/server_answers.h"
 #include "compute/gateway/protocol/reply_writer.h"
@@ -51,12 +49,10 @@ void Hello(Client& client, const std::vector<std::string_view>& arguments,
   };
   if (arguments.size() > 1) {
     if (!ParseInteger(arguments[1])) {
-      fail("ERR Protocol version is not an integer or out of range");
-      return;
+      return fail("ERR Protocol version is not an integer or out of range");
     }
     if (arguments[1] != "2" && arguments[1] != "3") {
-      fail("NOPROTO unsupported protocol version");
-      return;
+      return fail("NOPROTO unsupported protocol version");
     }
     is_resp3 = arguments[1] == "3";
   }
@@ -66,44 +62,35 @@ void Hello(Client& client, const std::vector<std::string_view>& arguments,
       i += 3;
     } else if (IsWord(arguments[i], "setname") && i + 1 < arguments.size()) {
       name = arguments[i + 1];
-      if (!IsClientName(*name)) {
-        fail(kNoClientName);
-        return;
-      }
+      if (!IsClientName(*name)) return fail(kNoClientName);
       i += 2;
     } else {
-      fail("ERR Syntax error in HELLO option '" + std::string(arguments[i].substr(0, 64)) + "'");
-      return;
+      return fail("ERR Syntax error in HELLO option '" + std::string(arguments[i].substr(0, 64)) +
+                  "'");
     }
   }
   if (login && !LogIn(client, login->first, login->second, options, numbers)) {
-    fail(kWrongPassword);
-    return;
+    return fail(kWrongPassword);
   }
   if (!client.is_authenticated) {
-    fail(
+    return fail(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
         "<proto> AUTH <user> <pass> "
         "option can be used to authenticate the client and select the RESP protocol version at the "
         "same time");
-    return;
   }
   client.is_resp3 = is_resp3;
   if (name) client.entry().set_name(*name);
   ReplyWriter reply(client.out, is_resp3);
   reply.Map(7);
-  reply.Bulk("server");
-  reply.Bulk("gossamer");
-  reply.Bulk("version");
-  reply.Bulk(BuildVersion());
+  reply.Pair("server", "gossamer");
+  reply.Pair("version", BuildVersion());
   reply.Bulk("proto");
   reply.Integer(is_resp3 ? 3 : 2);
   reply.Bulk("id");
   reply.Integer(static_cast<int64_t>(client.number()));
-  reply.Bulk("mode");
-  reply.Bulk("standalone");
-  reply.Bulk("role");
-  reply.Bulk("master");
+  reply.Pair("mode", "standalone");
+  reply.Pair("role", "master");
   reply.Bulk("modules");
   reply.Array(0);
 }
@@ -170,7 +157,7 @@ void Worker::AnswerState(Client& client, const Command& command,
     case CommandId::kAuth: {
       const std::string_view user = arguments.size() == 2 ? kDefaultUser : arguments[1];
       if (arguments.size() > 3) {
-        reply.Error("ERR syntax error");
+        reply.Error(kSyntaxError);
       } else if (shared_.options.users.empty() && arguments.size() == 2) {
         reply.Error(
             "ERR AUTH <password> called without any password configured for the default user. Are "
