@@ -149,7 +149,7 @@ Task<Status> RemoteAllocator::Refill(Asker asker, ServerId server, Wanted wanted
     waits_until_ = now + patience_;
   }
   placement_.Learn(server, reply.usage, info->chunk_bytes);
-  if (AreNearlyFull(placement_.Total(), alarm_) && on_shortage_) on_shortage_();
+  if (AreNearlyFull(placement_.Total(), alarm_)) events_.OnShortage();
   std::vector<Extent>& extents = state.of(wanted.kind);
   const auto grant = [&](const Extent& fresh) {
     placement_.Granted(server, wanted.kind, fresh.end - fresh.next);

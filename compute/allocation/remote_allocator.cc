@@ -315,7 +315,7 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::TryAll(Asker asker,
     if (piece) co_return *piece;
   }
   // If a server was lost, the store may have enough memory already.
-  if (code == Code::kExhausted && on_shortage_) on_shortage_();
+  if (code == Code::kExhausted) events_.OnShortage();
   const std::string remedy =
       code == Code::kExhausted ? fmt::format(": {}", kFullRemedy) : std::string();
   co_return MakeError(

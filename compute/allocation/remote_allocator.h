@@ -43,6 +43,7 @@
 #include "compute/allocation/returned_memory.h"
 #include "compute/session/registration.h"
 #include "compute/session/servers.h"
+#include "compute/session/store_events.h"
 #include "gossamer/counters.h"
 #include "proto/control.h"
 #include "proto/value_block.h"
@@ -60,9 +61,10 @@ class RemoteAllocator {
   static constexpr std::chrono::seconds kBetweenWaits{30};
 
   // `patience`: see JudgeRefusal.
-  RemoteAllocator(const Servers& servers, uint32_t node_bytes, uint64_t seed,
+  RemoteAllocator(const Servers& servers, StoreEvents& events, uint32_t node_bytes, uint64_t seed,
                   std::chrono::milliseconds patience = {})
       : servers_(servers),
+        events_(events),
         node_bytes_(node_bytes),
         placement_(seed, node_bytes),
         patience_(patience) {}
@@ -163,9 +165,6 @@ class RemoteAllocator {
   void ListenToNewLeases(std::function<void(uint64_t)> listener) {
     on_new_lease_ = std::move(listener);
   }
-  // `listener` is called, perhaps under the mutex, when memory servers have become nearly full or
-  // refuse memory.
-  void ListenToShortages(std::function<void()> listener) { on_shortage_ = std::move(listener); }
   // Call when `server` cannot be reached.
   void Lost(ServerId server, Clock::time_point now);
 
@@ -284,9 +283,9 @@ class RemoteAllocator {
   void Confirm(ServerId server, const Lease& lease, uint64_t asked_at);
 
   const Servers& servers_;
+  StoreEvents& events_;
   const uint32_t node_bytes_;
   std::function<void(uint64_t)> on_new_lease_;
-  std::function<void()> on_shortage_;
   mutable std::mutex mutex_;
   std::map<ServerId, PerServer> state_;
   std::map<ServerId, RefillUnderWay> refills_;

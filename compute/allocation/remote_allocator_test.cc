@@ -138,7 +138,8 @@ class RemoteAllocatorTest : public ::testing::Test {
   std::unique_ptr<ComputePort> other_port_;
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Scheduler> scheduler_;
-  RemoteAllocator allocator_{servers_, kNodeBytes, 1};
+  StoreEvents events_;
+  RemoteAllocator allocator_{servers_, events_, kNodeBytes, 1};
   WireCounts wire_;
   std::optional<ServerId> lost_;
   std::atomic<int> allocated_ = 0;  // by AllocateOver
@@ -421,7 +422,7 @@ TEST_F(RemoteAllocatorTest, ASessionThatIsNotDrivenHoldsUpOthersForAWhileOnly) {
 TEST_F(RemoteAllocatorTest, WhileOneAsksForOtherComputeServersTheOthersWait) {
   using Refusal = RemoteAllocator::Refusal;
   constexpr std::chrono::milliseconds kPatience{2500};
-  RemoteAllocator allocator(servers_, kNodeBytes, 1, kPatience);
+  RemoteAllocator allocator(servers_, events_, kNodeBytes, 1, kPatience);
   const auto start = scheduler_->Now();
   EXPECT_EQ(allocator.JudgeRefusal(start), Refusal::kAskForOthers);
   EXPECT_EQ(allocator.JudgeRefusal(start), Refusal::kWait);

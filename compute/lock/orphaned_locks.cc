@@ -36,7 +36,7 @@ void OrphanedLocks::Add(Orphan orphan) {
     ++count_of_[orphan.place.server];
     news_.push_back(std::move(orphan));
   }
-  if (count_.fetch_add(1, std::memory_order_acq_rel) == 0 && on_first_) on_first_();
+  if (count_.fetch_add(1, std::memory_order_acq_rel) == 0) events_.OnFirstOrphan();
 }
 
 void OrphanedLocks::Tend() {

@@ -19,7 +19,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
@@ -29,6 +28,7 @@
 #include "common/fabric/scheduler.h"
 #include "compute/allocation/remote_allocator.h"
 #include "compute/lock/lock_table.h"
+#include "compute/session/store_events.h"
 #include "proto/lock_word.h"
 
 namespace gossamer {
@@ -44,7 +44,7 @@ class OrphanedLocks {
     uint64_t carrier = 0;  // the queue pair that carried the last verb about it
     LockTable::ClosedPlace closed;
   };
-  OrphanedLocks() = default;
+  explicit OrphanedLocks(StoreEvents& events) : events_(events) {}
   OrphanedLocks(const OrphanedLocks&) = delete;
   OrphanedLocks& operator=(const OrphanedLocks&) = delete;
 
@@ -54,8 +54,6 @@ class OrphanedLocks {
   void SettleOver(Endpoint& endpoint, RemoteAllocator& allocator);
   // Ends tasks under way, stops settling, and opens the places.
   void Stop();
-  // `on_first` is called when the first orphan is added, by the thread that adds it.
-  void OnFirst(std::function<void()> on_first) { on_first_ = std::move(on_first); }
 
   // While the result lives, no other thread settles, and the caller may use the endpoint. The
   // caller's polls resume tasks under way: settling must take no lock that a caller holds.
@@ -86,7 +84,7 @@ class OrphanedLocks {
   std::mutex mutex_;  // guards the rest; held while the scheduler runs
   std::optional<Scheduler> scheduler_;
   RemoteAllocator* allocator_ = nullptr;
-  std::function<void()> on_first_;
+  StoreEvents& events_;
   std::list<Orphan> orphans_;
   std::map<ServerId, Link> links_;
 

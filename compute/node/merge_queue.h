@@ -10,12 +10,11 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <utility>
 
+#include "compute/session/store_events.h"
 #include "proto/key.h"
 
 namespace gossamer {
@@ -38,8 +37,8 @@ class MergeQueue {
     }
   };
 
-  // Calls `on_first` for each note while nothing else is noted.
-  void OnFirst(std::function<void()> on_first) { on_first_ = std::move(on_first); }
+  explicit MergeQueue(StoreEvents& events) : events_(events) {}
+
   // Ignored if as much is noted as there is room for: the next operation on the node notes it
   // again.
   // Returns whether much is noted: then the caller's session should take some of it, lest memory
@@ -51,7 +50,7 @@ class MergeQueue {
       if (requests_.size() < kMostRequests) requests_.insert(request);
       if (!was_empty) return requests_.size() >= kMany;
     }
-    if (on_first_) on_first_();
+    events_.OnFirstMerge();
     return false;
   }
   // Goes round all levels and keys in their order: neighbours are merged one after the other, and
@@ -70,7 +69,7 @@ class MergeQueue {
   static constexpr size_t kMany = 1024;
   static constexpr size_t kMostRequests = 65'536;
 
-  std::function<void()> on_first_;
+  StoreEvents& events_;
   std::mutex mutex_;
   std::set<Request> requests_;
   Request last_;

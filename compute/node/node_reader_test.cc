@@ -99,7 +99,8 @@ class NodeReaderTest : public ::testing::Test {
   bool is_torn_ = false;
   LockSharing sharing_;
   LockSession session_{sharing_};
-  StoreState store_{Parameters(), {}};
+  StoreEvents events_;
+  StoreState store_{Parameters(), {}, events_};
   LiveCacheCounts counts_;
   LeafSketch leaves_;
   SessionCache cache_{store_.cache, counts_, leaves_};

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 
 #include "common/random_id.h"
 #include "common/status.h"
@@ -21,6 +20,7 @@
 #include "compute/session/links.h"
 #include "compute/session/running_operations.h"
 #include "compute/session/servers.h"
+#include "compute/session/store_events.h"
 #include "proto/leaf.h"
 #include "proto/region.h"
 
@@ -47,20 +47,24 @@ struct InlineLimits {
 };
 
 struct StoreState {
-  StoreState(const StoreParameters& store_parameters, const TreeOptions& tree_options)
-      : parameters(store_parameters),
+  // `store_events` outlives the sessions.
+  StoreState(const StoreParameters& store_parameters, const TreeOptions& tree_options,
+             StoreEvents& store_events)
+      : events(store_events),
+        parameters(store_parameters),
         geometry(store_parameters),
         inline_limits{geometry.max_suffix_bytes(), store_parameters.inline_value_bytes},
         options(tree_options),
         seeds(options.seed != 0 ? options.seed : RandomId()),
         cache(options.cache_bytes),
         fill(cache, store_parameters.node_bytes),
-        allocator(servers, store_parameters.node_bytes, seeds,
+        allocator(servers, events, store_parameters.node_bytes, seeds,
                   std::chrono::milliseconds(options.memory_patience_ms)) {
     // Until the lease began, the memory server waited for no pointer that is here (rule R9).
     allocator.ListenToNewLeases([this](uint64_t) { cache.Clear(); });
   }
 
+  StoreEvents& events;
   const StoreParameters parameters;
   const LeafGeometry geometry;
   const InlineLimits inline_limits;
@@ -71,17 +75,11 @@ struct StoreState {
   NodeCache cache;
   FillPlan fill;
   LockTable locks;
-  OrphanedLocks orphans;  // declared after `locks`, whose places they close
+  OrphanedLocks orphans{events};  // declared after `locks`, whose places they close
   LeaseStatus leases;
   RemoteAllocator allocator;
-  MergeQueue merges;
+  MergeQueue merges{events};
   SessionCounts counts;
-  // Makes a memory server known that joined after the store was opened. Any session's thread calls
-  // it.
-  std::function<SearchState(ServerSearch&)> find_server;
-  // Replaces lost queue pairs of the store's own endpoint. A session calls it before it closes its
-  // endpoint. Empty if the store has no such endpoint.
-  std::function<void()> tend_store_links;
 };
 
 }  // namespace gossamer

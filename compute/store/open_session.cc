@@ -22,7 +22,7 @@ OpenSession::~OpenSession() {
   scheduler_.RunUntil(0);  // Coroutines may scan.
   while (!cursors_.empty()) cursors_.back()->EndWithSession();
   shared_.counts.Remove(tree_->figures());
-  if (shared_.tend_store_links) shared_.tend_store_links();
+  shared_.events.TendLinks();
 }
 
 Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) { return tree_->Get(key); }

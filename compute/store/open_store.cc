@@ -122,12 +122,11 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
 Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
   record_ = record;
   port_->RequirePathMtu(record.parameters.node_bytes);  // W2: a node is one packet
-  shared_ = std::make_unique<StoreState>(record.parameters, options);
+  shared_ =
+      std::make_unique<StoreState>(record.parameters, options, static_cast<StoreEvents&>(*this));
   epochs_ = std::make_unique<EpochAcknowledger>(*shared_);
   keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, &shared_->allocator, &shared_->orphans,
                                           epochs_.get());
-  shared_->find_server = [this](ServerSearch& search) { return finder_.Find(search); };
-  shared_->allocator.ListenToShortages([this] { finder_.LookForNew(); });
   // First, because its address decides which device control_ uses.
   const MemberRecord* const root = record.Find(ServerId{0});
   if (root == nullptr) {
@@ -154,18 +153,25 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   }
   if (port_options_) {
     upkeep_ = std::make_unique<Upkeep>(shared_->merges, [this] { return NewOpenSession(); });
-    shared_->merges.OnFirst([this] { upkeep_->Wake(); });
   }
   shared_->orphans.SettleOver(*control_, shared_->allocator);
-  shared_->tend_store_links = [this] { TendLinks(); };
-  shared_->orphans.OnFirst([this] {
-    const Status started = StartKeeper();
-    if (!started)
-      LOG(WARNING) << "locks are settled only where sessions are polled: "
-                   << started.error().ToString();
-    keeper_->Wake();  // the thread may be running and asleep
-  });
   return Ok();
+}
+
+void OpenStore::OnFirstOrphan() {
+  const Status started = StartKeeper();
+  if (!started) {
+    LOG(WARNING) << "locks are settled only where sessions are polled: "
+                 << started.error().ToString();
+  }
+  keeper_->Wake();  // the thread may be running and asleep
+}
+
+void OpenStore::OnFirstMerge() {
+  if (upkeep_ != nullptr) upkeep_->Wake();
+  if (merges_over_ != nullptr) {
+    merges_over_->Spawn(Upkeep::Work(shared_->merges, merges_over_->tree(), stops_merging_));
+  }
 }
 
 Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
@@ -301,12 +307,6 @@ Result<std::unique_ptr<OpenSession>> OpenStore::NewOpenSession() {
   TendLinks();
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   return std::make_unique<OpenSession>(*shared_, std::move(endpoint));
-}
-
-void OpenStore::MergeOver(OpenSession& session) {
-  shared_->merges.OnFirst([this, &session] {
-    session.Spawn(Upkeep::Work(shared_->merges, session.tree(), stops_merging_));
-  });
 }
 
 void OpenStore::StopMerging() {

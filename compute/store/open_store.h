@@ -18,6 +18,7 @@
 #include "common/embedded_memory.h"
 #include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
+#include "compute/session/store_events.h"
 #include "compute/store/keeping/lease_keeper.h"
 #include "compute/store/keeping/server_finder.h"
 #include "compute/store/keeping/upkeep.h"
@@ -28,7 +29,7 @@
 namespace gossamer {
 
 // A store opened by this process: its port, its servers and the state shared by its sessions.
-class OpenStore final : public Store {
+class OpenStore final : public Store, StoreEvents {
  public:
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
@@ -48,7 +49,7 @@ class OpenStore final : public Store {
   void StopKeepingLeases() { keeper_->Stop(); }
   // Merges nodes of a store opened by `OpenOn`, which has no thread for that, over `session`, by
   // the thread that uses it.
-  void MergeOver(OpenSession& session);
+  void MergeOver(OpenSession& session) { merges_over_ = &session; }
   // Leaves nodes as they are from now on: what is counted of operations is of them alone.
   void StopMerging();
   // Turns held plus closed places. 0: no operation runs and no lock is orphaned.
@@ -83,6 +84,11 @@ class OpenStore final : public Store {
 
  private:
   OpenStore() = default;
+
+  SearchState FindServer(ServerSearch& search) override { return finder_.Find(search); }
+  void OnShortage() override { finder_.LookForNew(); }
+  void OnFirstOrphan() override;
+  void OnFirstMerge() override;
   // Has `observer`, unless null, watch the store until it is closed. Call before anything is opened.
   // Errors: those of StoreObserver::Begin.
   Status BeginObservation(std::shared_ptr<StoreObserver> observer);
@@ -112,7 +118,7 @@ class OpenStore final : public Store {
   // the lease must not end with a session. Blocks for up to the connection timeout if a server is
   // silent.
   // Cost: 1 RT if no queue pair was lost.
-  void TendLinks();
+  void TendLinks() override;
   Task<void> TendLink(const ServerInfo& server);
   void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
   std::string WhyUnreachable(ServerId server, const Error& error);
@@ -159,8 +165,9 @@ class OpenStore final : public Store {
   std::unique_ptr<EpochAcknowledger> epochs_;
   std::unique_ptr<LeaseKeeper> keeper_;
   std::mutex keeper_mutex_;
-  bool keeper_runs_ = false;  // guarded by keeper_mutex_
-  std::unique_ptr<Upkeep> upkeep_;
+  bool keeper_runs_ = false;            // guarded by keeper_mutex_
+  std::unique_ptr<Upkeep> upkeep_;      // of a store that has opened its port itself
+  OpenSession* merges_over_ = nullptr;  // of another one: see MergeOver
   std::atomic<bool> stops_merging_ = false;
   ServerFinder finder_{[this](ServerId server) { return LearnServer(server); },
                        [this] { static_cast<void>(LearnServers()); }};

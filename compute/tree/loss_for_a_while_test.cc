@@ -288,7 +288,7 @@ TEST_F(LossForAWhileTest, TheLeaseKeeperSettlesWhatNoSessionDoes) {
   ComputePortOptions options;
   options.client_uuid = 1;
   ASSERT_TRUE(keeper.Start(OpenComputePort(FabricKind::kShm, options).value()));
-  client_.shared().orphans.OnFirst([&] { keeper.Wake(); });
+  client_.on_first_orphan = [&] { keeper.Wake(); };
   FaultPlan plan;
   std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
   ASSERT_NE(session, nullptr);

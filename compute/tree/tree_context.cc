@@ -16,7 +16,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEven
              [this](ServerId server, Links::Clock::time_point now) {
                store.allocator.Lost(server, now);
              },
-             [this](ServerSearch& search) { return store.find_server(search); },
+             [this](ServerSearch& search) { return store.events.FindServer(search); },
              &store.allocator.leases(), &store.cache.flushes()}),
       cache(store.cache, counters.cache, figures.leaves),
       memory(links, store.allocator),

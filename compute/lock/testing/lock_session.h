@@ -29,9 +29,10 @@ struct LockSharing {
 
   Servers servers;
   LockTable table;
-  OrphanedLocks orphans;
+  StoreEvents events;
+  OrphanedLocks orphans{events};
   LeaseStatus leases;
-  RemoteAllocator allocator{servers, kNodeBytes, 1};
+  RemoteAllocator allocator{servers, events, kNodeBytes, 1};
   LeafGeometry geometry{kNodeBytes};
 };
 

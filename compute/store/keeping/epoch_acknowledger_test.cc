@@ -57,7 +57,8 @@ class EpochAcknowledgerTest : public ::testing::Test {
   std::unique_ptr<ComputePort> port_ = NewPort(server_);
   std::unique_ptr<Endpoint> endpoint_ = port_->NewEndpoint().value();
   Scheduler scheduler_{*endpoint_};
-  StoreState store_{StoreParameters{}, TreeOptions{}};
+  StoreEvents events_;
+  StoreState store_{StoreParameters{}, TreeOptions{}, events_};
   EpochAcknowledger epochs_{store_};
 };
 

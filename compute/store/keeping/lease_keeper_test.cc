@@ -53,7 +53,7 @@ class LeaseKeeperTest : public ::testing::Test {
     Pass(kQuarter);
     scheduler_->RunUntil(0);
   }
-  std::optional<Lease> LeaseOfFirst() const { return allocator_.GrantedOn(ServerId{0}).lease; }
+  std::optional<Lease> LeaseOfFirst() { return allocator_.GrantedOn(ServerId{0}).lease; }
   // Passes time in steps so small that every due request is sent and answered.
   void Pass(std::chrono::milliseconds time) {
     for (const auto until = endpoint_->Now() + time; endpoint_->Now() < until;) {
@@ -73,7 +73,8 @@ class LeaseKeeperTest : public ::testing::Test {
   std::unique_ptr<ComputePort> port_;
   std::unique_ptr<ClockedEndpoint> endpoint_;
   std::unique_ptr<Scheduler> scheduler_;
-  RemoteAllocator allocator_{servers_, 1024, 1};
+  StoreEvents events_;
+  RemoteAllocator allocator_{servers_, events_, 1024, 1};
   LeaseKeeper keeper_{servers_, &allocator_};
 };
 
@@ -161,7 +162,8 @@ TEST(LeaseKeeperThread, EndsOnceMemoryUnderWayIsGivenBack) {
   FakeLeaseServer server(0);
   server.SetEpoch(1);
   server.HoldReleases(true);
-  StoreState store(StoreParameters{}, TreeOptions{});
+  StoreEvents events;
+  StoreState store(StoreParameters{}, TreeOptions{}, events);
   store.servers.Add(Info(0, server, 0));
   Registration registration;
   registration.lease = {ComputeId{7}, 1};

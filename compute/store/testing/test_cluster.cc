@@ -80,15 +80,11 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
   TreeOptions tree_options;
   tree_options.cache_bytes = options.cache_bytes;
   tree_options.lock_timeout_ms = options.lock_timeout_ms;
-  shared_ = std::make_unique<StoreState>(record.parameters, tree_options);
+  shared_ = std::make_unique<StoreState>(record.parameters, tree_options,
+                                         static_cast<StoreEvents&>(*this));
   for (const MemberRecord& member : record.servers) {
     EXPECT_TRUE(port_->Connect(member.server, member.address));
   }
-  shared_->find_server = [](ServerSearch& search) {
-    search.found =
-        MakeError(Code::kNodeUnreachable, "a test's client knows its servers from the start");
-    return SearchState::kEnded;
-  };
   endpoint_ = Need(port_->NewEndpoint());
   Scheduler scheduler(*endpoint_);
   for (const MemberRecord& member : record.servers) {

@@ -60,7 +60,7 @@ struct ClientOptions {
 };
 
 // A compute server over shared memory, with its own lease and cache.
-class TestClient {
+class TestClient : StoreEvents {
  public:
   TestClient(const TestCluster& cluster, const ClientOptions& options = {});
   ~TestClient();
@@ -95,7 +95,11 @@ class TestClient {
   uint64_t LockSlot(RemotePtr node);
   Lease LeaseWith(ServerId server) const { return shared_->servers.Find(server)->lease; }
 
+  // Called when a lock is orphaned while no other one is.
+  std::function<void()> on_first_orphan = [] {};
+
  private:
+  void OnFirstOrphan() override { on_first_orphan(); }
   VerbStatus Run(Batch& batch);
 
   FaultPlan settler_plan_;
