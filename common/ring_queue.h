@@ -21,6 +21,10 @@ class RingQueue {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
 
+  // Makes room, so that up to `items` need no allocation.
+  void Reserve(size_t items) {
+    while (slots_.size() < items) Grow();
+  }
   void PushBack(T item) {
     if (size_ == slots_.size()) Grow();
     slots_[Slot(size_++)] = item;

@@ -15,14 +15,14 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kBytes = 10 * kMiB;
 
-size_t TouchedPages(const shm::Mapping& mapping) {
+size_t TouchedPages(const MemoryMapping& mapping) {
   std::vector<unsigned char> is_there(mapping.bytes() / 4096);
   EXPECT_EQ(::mincore(mapping.data(), mapping.bytes(), is_there.data()), 0);
   return static_cast<size_t>(std::ranges::count_if(is_there, [](auto page) { return page & 1; }));
 }
 
-shm::Mapping Shared() {
-  return shm::Mapping::OfFile(shm::CreateMemfd("touch-test", kBytes, false).value()).value();
+MemoryMapping Shared() {
+  return shm::MapFile(shm::CreateMemfd("touch-test", kBytes, false).value()).value();
 }
 
 class TouchMemoryInPages : public testing::TestWithParam<bool> {};
@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(HugeOrNot, TouchMemoryInPages, testing::Bool());
 
 TEST_P(TouchMemoryInPages, HasEveryPageAndLeavesWhatIsThere) {
   for (const unsigned threads : {0u, 1u, 3u}) {
-    const shm::Mapping mapping = Shared();
+    const MemoryMapping mapping = Shared();
     mapping.data()[5 * kMiB] = std::byte{7};
     std::vector<uint64_t> left;
     uint64_t done = 0;
@@ -53,7 +53,7 @@ TEST_P(TouchMemoryInPages, HasEveryPageAndLeavesWhatIsThere) {
 }
 
 TEST(TouchMemory, EndsWhereItMayNotGoOn) {
-  const shm::Mapping mapping = Shared();
+  const MemoryMapping mapping = Shared();
   TouchOptions options{.slice_bytes = kMiB, .threads = 2};
   options.may_go_on = [](uint64_t left) -> Status {
     if (left > 8 * kMiB) return Ok();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <numeric>
 #include <ranges>
 
@@ -65,6 +66,7 @@ void KeyOrder::Reserve(size_t count) {
 }
 
 void KeyOrder::Sort(std::span<const KeyValueView> pairs) {
+  assert(!pairs.empty());
   Reserve(pairs.size());
   const size_t common = CommonBytesOfAll(pairs, [](const KeyValueView& pair) { return pair.key; });
   if (SortByRank(pairs, common)) return;

@@ -23,7 +23,7 @@ struct KeyOrder {
     uint32_t index;   // in the caller's order
   };
 
-  // Makes `places` those of the pairs, in the order of their keys.
+  // Makes `places` those of the pairs, in the order of their keys. Requires: there are pairs.
   void Sort(std::span<const KeyValueView> pairs);
 
   std::vector<Place> places;

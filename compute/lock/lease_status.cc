@@ -36,10 +36,12 @@ Task<Result<LeaseState>> LeaseStatus::Ask(Scheduler& scheduler, ServerId server,
   {
     const Clock::time_point now = scheduler.Now();
     const std::lock_guard guard(mutex_);
+    // What may have changed by now is forgotten first.
     if (ask_again_at_.size() > kMostNames) {
-      std::erase_if(ask_again_at_, [now](const auto& asked) {
-        return asked.second == kNever || asked.second <= now;
-      });
+      std::erase_if(ask_again_at_, [now](const auto& asked) { return asked.second <= now; });
+    }
+    if (ask_again_at_.size() > kMostNames) {
+      std::erase_if(ask_again_at_, [](const auto& asked) { return asked.second == kNever; });
     }
     Clock::time_point& again_at = ask_again_at_.try_emplace(name, now).first->second;
     if (again_at == kNever) co_return LeaseState::kEnded;

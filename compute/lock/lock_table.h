@@ -129,8 +129,9 @@ class LockTable {
     Turn(Turn&& other) noexcept
         : scheduler_(other.scheduler_), queue_(std::exchange(other.queue_, nullptr)) {}
     Turn& operator=(Turn&& other) noexcept {
-      std::swap(scheduler_, other.scheduler_);
-      std::swap(queue_, other.queue_);
+      const Turn ended(std::move(*this));
+      scheduler_ = other.scheduler_;
+      queue_ = std::exchange(other.queue_, nullptr);
       return *this;
     }
     ~Turn() { GiveUp(); }

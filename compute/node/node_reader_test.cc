@@ -99,8 +99,7 @@ class NodeReaderTest : public ::testing::Test {
   bool is_torn_ = false;
   LockSharing sharing_;
   LockSession session_{sharing_};
-  StoreEvents events_;
-  StoreState store_{Parameters(), {}, events_};
+  StoreState store_{Parameters(), {}, sharing_.events};
   LiveCacheCounts counts_;
   LeafSketch leaves_;
   SessionCache cache_{store_.cache, counts_, leaves_};

@@ -1,7 +1,7 @@
 // StoreEvents: what the shared parts of an open store meet that the store acts on. The store
 // implements it once, and passes it to each part as that is made.
 //
-// These functions do nothing: for a part without a store.
+// What is not overridden does nothing, and finds no server: for a part without a store.
 //
 // Thread-safety: any session's thread calls them.
 #pragma once

@@ -141,7 +141,7 @@ class OpenStore final : public Store, StoreEvents {
   Result<std::set<ServerId>> FindLostServers();
 
   std::shared_ptr<StoreObserver> observer_;  // may be null
-  std::unique_ptr<EmbeddedMemory> memory_;   // of a local store; destroyed last
+  std::unique_ptr<EmbeddedMemory> memory_;   // of a local store; destroyed behind all that uses it
   std::shared_ptr<Bootstrap> bootstrap_;     // null in a local store
   std::mutex learn_mutex_;                   // guards what LearnServer changes: record_, control_
   StoreRecord record_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <utility>
 
 #include "common/fabric/open/open_port.h"
@@ -122,6 +123,11 @@ std::vector<uint64_t> TestControlHandler::Tick(Endpoint::Clock::time_point) {
 
 PeerProcess::PeerProcess(const std::vector<std::string>& arguments)
     : ChildProcess(PeerCommand(arguments)) {}
+
+PeerProcess::~PeerProcess() {
+  Kill();
+  std::cerr << standard_error();
+}
 
 std::string PeerProcess::ReadLine() {
   WaitForOutput("\n");

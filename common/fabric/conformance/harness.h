@@ -92,10 +92,12 @@ class TestControlHandler final : public ControlHandler {
   std::vector<uint64_t> to_fence_;
 };
 
-// A process that runs fabric_test_peer.
+// A process that runs fabric_test_peer. When it ends, what it has written to standard error is the
+// test's: a sanitizer's report, say.
 class PeerProcess : public ChildProcess {
  public:
   explicit PeerProcess(const std::vector<std::string>& arguments);
+  ~PeerProcess();
 
   // The first line of its output, without the newline; empty when the process has ended.
   std::string ReadLine();

@@ -66,7 +66,9 @@ int Serve(FabricKind kind, const std::string& listen) {
 }
 
 int Main(int argc, char** argv) {
+  const pid_t parent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (parent == 1 || ::getppid() != parent) return 2;  // it has ended before
   if (argc < 4) return 2;
   const std::string mode = argv[1];
   const FabricKind kind = ParseFabricKind(argv[2]).value();

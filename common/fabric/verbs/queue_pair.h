@@ -77,7 +77,9 @@ class Watch {
 enum class QueuePairState : uint8_t { kConnected, kBreaking, kBroken };
 
 struct QueuePair {
-  QueuePair(ServerId id, uint32_t verbs) : server(id), window(verbs), free_verbs(verbs) {}
+  QueuePair(ServerId id, uint32_t verbs) : server(id), window(verbs), free_verbs(verbs) {
+    in_flight.Reserve(SendDepth(verbs));
+  }
 
   // Verbs to post with one doorbell when `verbs` are left of a batch.
   uint32_t PieceOf(size_t verbs) const {

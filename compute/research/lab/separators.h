@@ -2,8 +2,8 @@
 // nodes of a large store are cached, without the store.
 //
 // The cache has the level above the leaves of a store of 8-byte keys that were put in random order.
-// Keys are looked up as gossamer's gets do it: one at a time by NodeCache::Find, many by
-// FindLeaves.
+// Keys are looked up as gossamer's gets do it: one at a time by NodeCache::Reader::Find,
+// many by FindLeaves.
 #pragma once
 
 #include <functional>

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -45,13 +46,16 @@ class LeaseKeeper {
 
   static constexpr std::chrono::milliseconds kWithoutExpiry{1000};
 
+  // Requires: with `epochs`, `allocator`.
   // What is not null is tended along, as all sessions may be closed or not polled. `allocator` is
   // told of each registration: memory allocated under an earlier lease is abandoned, even if no
   // session has noticed the new lease (rule U4). It gives up memory that a server offers, or more
   // once a server says that it has refused others memory.
   explicit LeaseKeeper(const Servers& servers, RemoteAllocator* allocator = nullptr,
                        OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr)
-      : servers_(servers), allocator_(allocator), orphans_(orphans), epochs_(epochs) {}
+      : servers_(servers), allocator_(allocator), orphans_(orphans), epochs_(epochs) {
+    assert(epochs == nullptr || allocator != nullptr);
+  }
   ~LeaseKeeper() { Stop(); }
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;

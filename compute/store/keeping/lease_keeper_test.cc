@@ -175,7 +175,7 @@ TEST(LeaseKeeperThread, EndsOnceMemoryUnderWayIsGivenBack) {
                               store.allocator.leases());
   }
   EpochAcknowledger epochs(store);
-  LeaseKeeper keeper(store.servers, {}, nullptr, &epochs);
+  LeaseKeeper keeper(store.servers, &store.allocator, nullptr, &epochs);
   ASSERT_TRUE(keeper.Start(NewPort({})));
   keeper.Hurry();
   // Until the epoch is heard of, and the memory on its way.

@@ -146,6 +146,7 @@ Task<Status> Scanner::BeginRun(Op& op, Scan& scan) {
 Task<Result<LeafView>> Scanner::ReadLeaf(Op& op, ScanPage& page, const NodeCache::LeafRef& ref,
                                          std::span<const std::byte> image, bool came_over_left) {
   const LeafGeometry& geometry = context_.geometry();
+  BufferLease again;
   std::optional<LeafView> leaf;
   if (!image.empty()) leaf = LeafView::Parse(image, ref.leaf, geometry, ref.low);
   if (!leaf) {
@@ -158,8 +159,8 @@ Task<Result<LeafView>> Scanner::ReadLeaf(Op& op, ScanPage& page, const NodeCache
       }
       co_return read.error();
     }
-    const BufferLease& bytes = page.leaves.emplace_back(std::move(read.value()));
-    leaf = LeafView::Parse({bytes.data(), geometry.node_bytes()}, ref.leaf, geometry, ref.low);
+    again = std::move(read.value());
+    leaf = LeafView::Parse({again.data(), geometry.node_bytes()}, ref.leaf, geometry, ref.low);
   }
   const bool is_of_the_past = leaf->frozen() && !rules::MayReadFrozen(came_over_left);
   // Each hop goes right, or a chain of damaged leaves could lead back (rule W7).
@@ -170,6 +171,7 @@ Task<Result<LeafView>> Scanner::ReadLeaf(Op& op, ScanPage& page, const NodeCache
     co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
   }
   LearnFrom(ref, *leaf);
+  if (again) page.leaves.push_back(std::move(again));
   co_return *leaf;
 }
 
