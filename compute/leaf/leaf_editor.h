@@ -51,11 +51,11 @@ constexpr OperationClass ClassOf(WriteMode mode) {
 // One write, and its result.
 struct LeafWrite {
   WriteMode mode = WriteMode::kPut;
-  uint64_t hash = 0;                     // KeyHash of the key
-  uint32_t unit = 0;                     // the key's home group in this store's leaves
-  Entry entry;                           // of a delete, the key alone
-  bool is_new = false;                   // the key is probably not there yet
-  bool is_too_long = false;              // the leaf was found to take the key as a long one only
+  uint64_t hash = 0;         // KeyHash of the key
+  uint32_t unit = 0;         // the key's home group in this store's leaves
+  Entry entry;               // of a delete, the key alone
+  bool is_new = false;       // the key is probably not there yet
+  bool is_too_long = false;  // a split found that the leaf takes the key as a long one only
   Modification* modification = nullptr;  // of kModify, which decides what becomes of the key
 
   // The result, once the write was applied and the leaf was written.

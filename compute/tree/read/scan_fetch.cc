@@ -168,7 +168,9 @@ Task<Result<LeafView>> Scanner::ReadLeaf(Op& op, ScanPage& page, const NodeCache
   const bool leads_right = high.infinite || high.key.view() > ref.low.view();
   if (is_of_the_past || !leads_right || !leaf->trailer().low().Matches(ref.low)) {
     context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, ref.low});
-    co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
+    co_return CorruptNode(ref.leaf, is_of_the_past
+                                        ? "a leaf that is frozen though a parent leads to it"
+                                        : "a leaf that is not the one that its parent names");
   }
   LearnFrom(ref, *leaf);
   if (again) page.leaves.push_back(std::move(again));

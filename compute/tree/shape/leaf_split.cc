@@ -19,7 +19,7 @@ constexpr size_t kUsualFenceBytes = 8;
 // How much of its room a leaf holds at least, nearly always: entries do not fill units evenly.
 constexpr double kUsualPacking = 0.88;
 
-Task<Result<bool>> Fail(LockedLeaf& locked, Error error) {
+Task<Result<Edited>> Fail(LockedLeaf& locked, Error error) {
   const Status ended = co_await LeafLocker::ReleaseAfter(locked, std::move(error));
   co_return ended.error();
 }
@@ -89,7 +89,7 @@ bool LeafSplitter::IsTooLong(const Bounds& bounds, const Entry& entry) const {
          entry.key.size() > bounds.LongestKey(context_.geometry().max_suffix_bytes());
 }
 
-Task<Result<bool>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write) {
+Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const RemotePtr leaf = locked.leaf();
   Result<BufferLease> lease = context_.links.Buffer(node_bytes);
@@ -133,11 +133,11 @@ Task<Result<bool>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& 
   batch.Add(Verb::Write(leaf.offset(), node_bytes, image.address()));
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(batch, RemoteLock::After::kRelease));
   if (locked.path.has_parent()) context_.cache.ReplaceHint(write.entry.key, leaf, hint);
-  co_return true;
+  co_return Edited::kDone;
 }
 
-Task<Result<bool>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write,
-                                            Rearrangement& anew, BufferLease image) {
+Task<Result<Edited>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write,
+                                              Rearrangement& anew, BufferLease image) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const RemotePtr leaf = locked.leaf();
   Result<Allocated<RemotePtr>> allocated =
@@ -147,12 +147,12 @@ Task<Result<bool>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWrit
   Chain chain(context_, 1);
   const Result<std::span<std::byte>> right = chain.unseen.Add(anew.rewrite.sibling);
   if (!right) co_return co_await Fail(locked, right.error());
-  bool is_done = true;
+  Edited edited = Edited::kDone;
   const std::optional<LeafHalves> halves =
-      EncodeHalves(write, anew, {image.data(), node_bytes}, right.value(), is_done);
-  if (!halves && write.is_too_long && !write.entry.is_long()) {
+      EncodeHalves(write, anew, {image.data(), node_bytes}, right.value(), edited);
+  if (!halves && edited == Edited::kTooLong) {
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
-    co_return false;
+    co_return edited;
   }
   if (!halves) {
     co_return co_await Fail(locked, CorruptNode(leaf, "a leaf that cannot be split"));
@@ -166,12 +166,12 @@ Task<Result<bool>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWrit
   chain.hints.push_back(halves->right_hint);
   chain.memory.push_back(std::move(allocated.value()));
   BOOST_OUTCOME_CO_TRYV(co_await Commit(op, locked, chain));
-  co_return is_done;
+  co_return edited;
 }
 
 std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                                      std::span<std::byte> left,
-                                                     std::span<std::byte> right, bool& is_done) {
+                                                     std::span<std::byte> right, Edited& edited) {
   std::optional<LeafHalves> halves;
   if (anew.cut.descends) halves = EncodeRoomBelow(packer_, anew.rewrite, anew.after, left, right);
   if (halves) return halves;
@@ -179,13 +179,13 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
   if (halves) return halves;
   if (IsTooLong(Bounds::Of(anew.rewrite.low, anew.rewrite.high), write.entry)) {
     write.replaced.reset();
-    write.is_too_long = true;
+    edited = Edited::kTooLong;
     return std::nullopt;
   }
   // Long fences and fragmentation may leave no room for the entry in either half. Without it, both
   // fit.
   write.replaced.reset();
-  is_done = false;
+  edited = Edited::kSplitOnly;
   if (anew.before.size() < 2) return std::nullopt;
   std::optional<LeafHalves> without =
       EncodeSplit(packer_, anew.rewrite, anew.before, 0, left, right);

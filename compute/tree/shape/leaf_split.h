@@ -25,6 +25,12 @@
 
 namespace gossamer {
 
+enum class Edited : uint8_t {
+  kDone,
+  kSplitOnly,  // the leaf was split without the write, which must be tried again
+  kTooLong,    // nothing was done: the leaf can take the key as a long key only
+};
+
 class LeafSplitter {
  public:
   // How full the leaves get that a split in the middle of the tree makes.
@@ -49,13 +55,10 @@ class LeafSplitter {
 
   // Rewrites the locked leaf with `write` applied: in place if it fits, else as two leaves. Always
   // ends the lock. A prefix of its own makes room in a leaf whose keys share more than its range.
-  // Returns whether the write is done. If not, it must be tried again: the leaf was split without
-  // it, or nothing was done, as the leaf can take the key as a long key only
-  // (`write.is_too_long`).
   // Errors: as LeafWriter::WriteUntilDone, with the loss noted in `op`.
   // Cost: 1 RT to READ the leaf whole, unless that was done with the lock because the leaf was
   // known to be full; then 1 RT to WRITE it in place, or as Split.
-  Task<Result<bool>> Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write);
+  Task<Result<Edited>> Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write);
 
   // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold the
   // entries of `parts`. No leaf has entries of two parts: what is right for the entries of a leaf,
@@ -108,15 +111,16 @@ class LeafSplitter {
   };
 
   static Rearrangement Rearrange(const LockedLeaf& locked, LeafWrite& write);
-  Task<Result<bool>> SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew,
-                                BufferLease image);
+  Task<Result<Edited>> SplitInTwo(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew,
+                                  BufferLease image);
   // Whether a leaf with `bounds` does not take the key of `entry` whole.
   bool IsTooLong(const Bounds& bounds, const Entry& entry) const;
-  // Encodes both halves. Clears `is_done` if neither has the write's own entry.
-  // Returns: nullopt if the leaf cannot be split, or the entry has to be that of a long key.
+  // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry, and to
+  // kTooLong if that has to be a long key.
+  // Returns: nullopt if the leaf cannot be split.
   std::optional<LeafHalves> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                          std::span<std::byte> left, std::span<std::byte> right,
-                                         bool& is_done);
+                                         Edited& edited);
   // Allocates and encodes a chain of as many leaves as `parts` take.
   Task<Status> Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
                      std::span<const Part> parts, std::span<Plan> plans, Chain& chain);

@@ -287,18 +287,19 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
       status = write.status;
     } else if (status) {
       // RT 2.
-      const Result<bool> is_done = co_await Edit(op, job);
-      if (is_done && !is_done.value()) {
+      const Result<Edited> edited = co_await Edit(op, job);
+      if (edited && edited.value() == Edited::kTooLong) {
+        write.is_too_long = true;
         // A modification whose value is not known yet has no block: it is noted next.
-        if (write.is_too_long && stores && kind != Entry::Kind::kLong) {
-          kind = Entry::Kind::kLong;
-          if (block) block->GiveBack();
-        }
+        if (stores) kind = Entry::Kind::kLong;
+        if (block) block->GiveBack();
+      }
+      if (edited && edited.value() != Edited::kDone) {
         job.locked = LockedLeaf(context_.locks, op);
         job.state = LeafJob::State::kOpen;
         continue;
       }
-      if (!is_done) status = is_done.error();
+      if (!edited) status = edited.error();
     }
     NoteOneDone(op, write, status);
     if (block) block->End(status, modification != nullptr && !modification->is_applied());
@@ -327,7 +328,7 @@ void LeafWriter::NoteDone(const Op& op, WriteMode mode, std::span<const LeafWrit
 
 // 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first; likewise
 // for long keys.
-Task<Result<bool>> LeafWriter::Edit(Op& op, LeafJob& job) {
+Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
   LockedLeaf& locked = job.locked;
   LeafEditor& editor = *locked.editor;
   LeafWrite& write = job.first();
@@ -358,9 +359,8 @@ Task<Result<bool>> LeafWriter::Edit(Op& op, LeafJob& job) {
   const bool may_fit =
       key.size() <= CommonBytes(locked.path.low, key) + context_.store.inline_limits.key_bytes;
   if (applied == LeafEditor::Applied::kTooLong && !may_fit) {
-    write.is_too_long = true;
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
-    co_return false;
+    co_return Edited::kTooLong;
   }
   if (applied == LeafEditor::Applied::kTooLong || applied == LeafEditor::Applied::kNoRoom) {
     co_return co_await splitter_.Rewrite(op, locked, write);
@@ -369,7 +369,7 @@ Task<Result<bool>> LeafWriter::Edit(Op& op, LeafJob& job) {
   const Status status = co_await committer_.Commit(job);
   if (!status) co_return status.error();
   if (applied == LeafEditor::Applied::kRefused && !write.status) co_return write.status.error();
-  co_return true;
+  co_return Edited::kDone;
 }
 
 Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,

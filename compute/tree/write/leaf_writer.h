@@ -111,8 +111,7 @@ class LeafWriter {
   Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, Block& block,
                             LeafJob& job) const;
   // Does the one write of a job whose leaf is locked, and those of waiters. Always ends the lock.
-  // Returns whether the write is done, as LeafSplitter::Rewrite.
-  Task<Result<bool>> Edit(Op& op, LeafJob& job);
+  Task<Result<Edited>> Edit(Op& op, LeafJob& job);
   // Does the writes [first, end) of `batch`, of which the job has the first or all. Always ends the
   // lock.
   Task<Status> EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size_t first, size_t end,
