@@ -100,8 +100,8 @@ class NodeCache {
     enum class Counts : uint8_t { kUse, kNothing };
     // The leaf of `key`.
     LeafSpot FindSpot(KeyView key, Counts counts = Counts::kUse);
-    // The leaves of many keys, in the order of the keys, found by `find`, `batch` of them at a time.
-    // One epoch guard for all. Requires: `batch` is 1 to kMaxGroup.
+    // The leaves of many keys, in the order of the keys, found by `find`, `batch` of them at a
+    // time. One epoch guard for all. Requires: `batch` is 1 to kMaxGroup.
     void FindLeaves(std::span<const KeyView> keys, size_t batch, std::span<LeafSpot> spots,
                     PlaceFinder find = FindPlaces);
     // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
@@ -111,8 +111,8 @@ class NodeCache {
     size_t CollectLeft(const HighFence& bound, size_t limit, std::vector<LeafRef>& leaves);
 
     // Appends the nodes at `level`, below the cached node above it that covers `key`, that are not
-    // cached. Returns how many children that node has, and sets `end` to where it ends; 0: it is not
-    // cached.
+    // cached. Returns how many children that node has, and sets `end` to where it ends; 0: it is
+    // not cached.
     uint32_t FindMissing(KeyView key, uint32_t level, std::vector<NodeRef>& missing,
                          HighFence& end);
     // Changes the hint of `leaf`, which contains `key`.

@@ -89,7 +89,8 @@ class OpenStore final : public Store, StoreEvents {
   void OnShortage() override { finder_.LookForNew(); }
   void OnFirstOrphan() override;
   void OnFirstMerge() override;
-  // Has `observer`, unless null, watch the store until it is closed. Call before anything is opened.
+  // Has `observer`, unless null, watch the store until it is closed. Call before anything is
+  // opened.
   // Errors: those of StoreObserver::Begin.
   Status BeginObservation(std::shared_ptr<StoreObserver> observer);
   // Connects, then tells the observer. Returns `store` itself.

@@ -25,7 +25,8 @@ namespace gossamer::sim {
 
 class SimEndpoint;
 
-// Links that are down for a while: between a client, or one endpoint of it, and one memory server or all.
+// Links that are down for a while: between a client, or one endpoint of it, and one memory server
+// or all.
 struct Outage {
   static constexpr uint64_t kAll = ~uint64_t{0};
 

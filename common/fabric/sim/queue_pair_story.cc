@@ -1,5 +1,5 @@
-// What happens on a queue pair, told to a listener for debugging one run. Texts are made only if there is
-// one: ask `is_told` first.
+// What happens on a queue pair, told to a listener for debugging one run. Texts are made only if
+// there is one: ask `is_told` first.
 #include <fmt/core.h>
 
 #include <string>

@@ -51,8 +51,8 @@ namespace sim {
 class Network;
 }
 
-// The misbehaviour of the network. All off: ideal, but with latencies. The table of CONTRACT.md says
-// which of its lines each fault tries.
+// The misbehaviour of the network. All off: ideal, but with latencies. The table of CONTRACT.md
+// says which of its lines each fault tries.
 struct SimFaults {
   // READs and WRITEs take effect byte by byte (tear.h).
   bool tear = false;

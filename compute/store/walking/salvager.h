@@ -1,6 +1,6 @@
-// Salvager: one scan of a store of which parts cannot be reached. It reads one leaf after the other,
-// each by a fresh path from the root. It steps over what it cannot read, to the next separator in a
-// readable node.
+// Salvager: one scan of a store of which parts cannot be reached. It reads one leaf after the
+// other, each by a fresh path from the root. It steps over what it cannot read, to the next
+// separator in a readable node.
 //
 // It runs rarely and does not use the cache. From readable leaves it emits what a scan would emit.
 //
@@ -44,8 +44,8 @@ class Salvager {
   // Cost: 1 RT for the root word and 1 RT for each level.
   Task<Result<ReachedLeaf>> ReachLeaf(Op& op, KeyView from);
   // Fills the long keys and values of blocks of the leaf that `scan` had not seen at `start`. A key
-  // whose block is unreachable or damaged is added to what is missing; of a long key, all keys of the
-  // leaf that begin as it does, except for those that are known.
+  // whose block is unreachable or damaged is added to what is missing; of a long key, all keys of
+  // the leaf that begin as it does, except for those that are known.
   // Returns false if that may be because the leaf has changed since.
   Task<Result<bool>> SalvageBlocks(Op& op, const ScanPosition& start, Scan& scan);
   // Does not ask a lost server again: each time might take a connection timeout.
