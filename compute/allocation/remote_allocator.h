@@ -253,7 +253,7 @@ class RemoteAllocator {
   // The same with what all servers have now.
   Task<Result<Piece>> TryAll(Asker asker, std::optional<ServerId> near, Wanted wanted);
 
-  // -- what servers are asked for, and given back (grants.cc)
+  // -- what servers are asked for, and given back
 
   Task<Result<Piece>> AllocateOn(Asker asker, ServerId server, Wanted wanted, bool although_down);
   // One coroutine at a time asks a server: many run out together, and each extent is large.

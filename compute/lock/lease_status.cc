@@ -57,9 +57,8 @@ Task<Result<LeaseState>> LeaseStatus::Ask(Scheduler& scheduler, ServerId server,
 }
 
 Task<Result<LeaseState>> AskAboutLease(Scheduler& scheduler, ServerId server, Lease lease) {
-  const Result<control::LeaseQueryReply> reply = co_await Query(scheduler, server, lease);
-  if (!reply) co_return reply.error();
-  co_return reply.value().in_force == 0 ? LeaseState::kEnded : LeaseState::kInForce;
+  BOOST_OUTCOME_CO_TRY(reply, co_await Query(scheduler, server, lease));
+  co_return reply.in_force == 0 ? LeaseState::kEnded : LeaseState::kInForce;
 }
 
 Task<std::string> DescribeHolder(Scheduler& scheduler, ServerId server, Lease lease) {

@@ -96,9 +96,8 @@ Task<Result<uint64_t>> RemoteLock::FindWord(HeldLock held, LocalAddress word_at,
 }
 
 Task<Status> RemoteLock::FindOutTaken(LockWord word, Loss loss) {
-  const Result<uint64_t> found = co_await FindWord({word, 0}, taken_word_, loss);
-  if (!found) co_return found.error();
-  if (found.value() == word.word() && word.lease() == locks_->links.LeaseWith(server())) {
+  BOOST_OUTCOME_CO_TRY(found, co_await FindWord({word, 0}, taken_word_, loss));
+  if (found == word.word() && word.lease() == locks_->links.LeaseWith(server())) {
     held_.Set({word, 0});
     ++locks_->counts.acquired;
   }
@@ -109,9 +108,8 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
   InlineBatch<kMaxWrites + 1> again(server());
   for (const Verb& verb : pending_.VerbsOf(batch)) again.Add(verb);
   for (Loss loss = Links::LossOf(batch);; loss = Links::LossOf(again)) {
-    const Result<Outcome> outcome = co_await FindOutApplied(changed, loss);
-    if (!outcome) co_return outcome.error();
-    if (outcome.value() == Outcome::kApplied) co_return Ok();
+    BOOST_OUTCOME_CO_TRY(outcome, co_await FindOutApplied(changed, loss));
+    if (outcome == Outcome::kApplied) co_return Ok();
     Status may_post = co_await EnterEpoch();
     if (may_post) {
       may_post = CheckLinks();
@@ -174,12 +172,11 @@ Task<Result<NodeVersion>> RemoteLock::ReadVersion(const NewVersion& changed) {
   assert(is_held());
   const RemotePtr node = changed.node;
   const uint32_t bytes = locks_->geometry.node_bytes();
-  Result<BufferLease> buffer = locks_->links.Buffer(bytes);
-  if (!buffer) co_return buffer.error();
+  BOOST_OUTCOME_CO_TRY(buffer, locks_->links.Buffer(bytes));
   InlineBatch<1> batch(node.server());
-  batch.Add(Verb::Read(node.offset(), bytes, buffer.value().address()));
+  batch.Add(Verb::Read(node.offset(), bytes, buffer.address()));
   BOOST_OUTCOME_CO_TRYV(co_await Read(batch));
-  const std::span<const std::byte> image(buffer.value().data(), bytes);
+  const std::span<const std::byte> image(buffer.data(), bytes);
   if (changed.level == 0) {
     const std::optional<LeafView> leaf =
         LeafView::Parse(image, node, locks_->geometry, changed.low);
@@ -193,10 +190,9 @@ Task<Result<NodeVersion>> RemoteLock::ReadVersion(const NewVersion& changed) {
 
 Task<Status> RemoteLock::SettleRelease(HeldLock held, Loss loss) {
   for (;;) {
-    const Result<uint64_t> found = co_await FindWord(held, released_word_, loss);
-    if (!found) co_return found.error();
+    BOOST_OUTCOME_CO_TRY(found, co_await FindWord(held, released_word_, loss));
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(held));
-    if (found.value() != held.word.word()) co_return Ok();
+    if (found != held.word.word()) co_return Ok();
     InlineBatch<1> batch(server());
     batch.Add(ReleaseVerb(held));
     co_await locks_->links.Execute(*op_, batch);

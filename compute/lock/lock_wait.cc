@@ -44,9 +44,8 @@ Task<Status> RemoteLock::Take(std::span<const Verb> reads) {
       }
       if (answer != LockTable::Answer::kTurn) continue;
     }
-    const Result<Attempt> tried = co_await Try(reads);
-    if (!tried) co_return tried.error();
-    if (tried.value() == Attempt::kTaken) co_return Ok();
+    BOOST_OUTCOME_CO_TRY(tried, co_await Try(reads));
+    if (tried == Attempt::kTaken) co_return Ok();
     BOOST_OUTCOME_CO_TRYV(co_await BackOff());
   }
 }

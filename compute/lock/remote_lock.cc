@@ -241,6 +241,12 @@ Task<Status> RemoteLock::Release() {
   co_return CheckReleased(batch.verbs()[0].old_value(), held);
 }
 
+Task<Error> RemoteLock::ReleaseAfter(Error error) {
+  if (!is_held()) co_return error;
+  const Status released = co_await Release();
+  co_return released ? error : released.error();
+}
+
 // The READ may take effect behind the release (N2).
 Task<Result<RemoteLock::ReadState>> RemoteLock::ReleaseAndRead(const Verb& read) {
   BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());

@@ -249,6 +249,9 @@ class [[nodiscard]] RemoteLock {
   // NodeUnreachable: the lock is orphaned.
   // Cost: 1 RT.
   Task<Status> Release();
+  // Releases the lock, if it is held, for a caller that gives up with `error`. Returns the error of
+  // the release, if that fails, else `error`.
+  Task<Error> ReleaseAfter(Error error);
   // Executes the WRITEs of `batch`, in their order, and the release behind them. With After::kKeep
   // the lock stays held after success. `changed`: see NewVersion.
   // Requires: `batch` has room for one more verb.

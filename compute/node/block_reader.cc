@@ -19,13 +19,12 @@ std::optional<std::string_view> BlockReader::ValueIn(const BlockRef& block,
 Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef block) {
   const uint32_t bytes = BlockReadBytes(block.length);
   BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(block));
-  Result<BufferLease> buffer = links_.Buffer(bytes);
-  if (!buffer) co_return buffer.error();
+  BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(bytes));
   InlineBatch<1> batch(block.ptr().server());
-  batch.Add(Verb::Read(block.ptr().offset(), bytes, buffer.value().address()));
+  batch.Add(Verb::Read(block.ptr().offset(), bytes, buffer.address()));
   co_await links_.Execute(op, batch);
   if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
-  const std::optional<std::string_view> value = ValueIn(block, {buffer.value().data(), bytes});
+  const std::optional<std::string_view> value = ValueIn(block, {buffer.data(), bytes});
   if (!value) co_return std::optional<std::string>();
   co_return std::optional<std::string>(std::string(*value));
 }
@@ -34,22 +33,20 @@ Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const LongR
                                    LongKeys& keys) {
   if (refs.empty()) co_return Ok();
   constexpr size_t kSlot = (BlockReadBytes(kLongKeyHeaderBytes + kMaxKeyBytes) + 63) / 64 * 64;
-  Result<BufferLease> buffer = links_.Buffer(refs.size() * kSlot);
-  if (!buffer) co_return buffer.error();
+  BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(refs.size() * kSlot));
   ServerBatches batches;
   for (size_t i = 0; i < refs.size(); ++i) {
     const BlockRef& block = refs[i].block;
     BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(block));
     batches.For(block.ptr().server(), 1)
-        .Add(Verb::Read(block.ptr().offset(), LongKeyReadBytes(block),
-                        buffer.value().address(i * kSlot)));
+        .Add(Verb::Read(block.ptr().offset(), LongKeyReadBytes(block), buffer.address(i * kSlot)));
   }
   co_await links_.ExecuteAll(op, batches.used());
   for (const Batch* batch : batches.used()) {
     if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
   }
   for (size_t i = 0; i < refs.size(); ++i) {
-    const std::span<const std::byte> bytes(buffer.value().data() + i * kSlot,
+    const std::span<const std::byte> bytes(buffer.data() + i * kSlot,
                                            LongKeyReadBytes(refs[i].block));
     const std::optional<KeyView> key = DecodeLongKey(refs[i].block, bytes);
     if (!key || KeyHash(*key) != refs[i].key_hash) {

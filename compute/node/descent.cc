@@ -15,9 +15,8 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
     std::optional<Step> start;
     if (trust == Trust::kCache) start = cache_.Find(goal, level);
     if (!start) {
-      const Result<RootWord> root = co_await nodes_.ReadRoot(op);
-      if (!root) co_return root.error();
-      start = Step::To(root.value());
+      BOOST_OUTCOME_CO_TRY(root, co_await nodes_.ReadRoot(op));
+      start = Step::To(root);
       if (trust == Trust::kCache) start = cache_.FindFrom(*start, goal, level);
     }
     Step step = *start;
@@ -47,9 +46,8 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
         }
         if (!step.has_parent() && trust == Trust::kCache) {
           trust = Trust::kNothing;
-          const Result<RootWord> root = co_await nodes_.ReadRoot(op);
-          if (!root) co_return root.error();
-          step = Step::To(root.value());
+          BOOST_OUTCOME_CO_TRY(root, co_await nodes_.ReadRoot(op));
+          step = Step::To(root);
           came_over_left = false;
           continue;
         }
@@ -72,8 +70,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
     // Any number of cached nodes above may be of the past, too.
     trust = Trust::kNothing;
     cache_.ForgetPath(step);
-    const Result<RootWord> root = co_await nodes_.ReadRoot(op);
-    if (!root) co_return root.error();
+    BOOST_OUTCOME_CO_TRYV(co_await nodes_.ReadRoot(op));
     if (attempt + 1 == kMaxDescents)
       co_return CorruptNode(step.node, "an unreadable internal node");
   }

@@ -6,10 +6,9 @@
 namespace gossamer {
 
 Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
-  Result<BufferLease> buffer = links_.Buffer(BufferPool::kMinBytes);
-  if (!buffer) co_return buffer.error();
+  BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(BufferPool::kMinBytes));
   InlineBatch<1> batch(ServerId{0});
-  batch.Add(Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, buffer.value().address()));
+  batch.Add(Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, buffer.address()));
   co_await links_.Execute(op, batch);
   if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
   const RootWord root = RootWord::FromWord(batch.verbs()[0].old_value());
@@ -20,9 +19,8 @@ Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
 template <typename Accept>
 Task<Result<BufferLease>> NodeReader::ReadNode(Op& op, RemotePtr pointer, Accept accept) {
   const uint32_t bytes = store_.parameters.node_bytes;
-  Result<BufferLease> buffer = links_.Buffer(bytes);
-  if (!buffer) co_return buffer.error();
-  const LocalAddress into = buffer.value().address();
+  BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(bytes));
+  const LocalAddress into = buffer.address();
   BOOST_OUTCOME_CO_TRYV(co_await links_.ConnectFor(pointer, bytes));
   for (uint32_t reread = 0; reread <= kMaxNodeRereads; ++reread) {
     if (reread == kMaxNodeRereads) {
@@ -33,7 +31,7 @@ Task<Result<BufferLease>> NodeReader::ReadNode(Op& op, RemotePtr pointer, Accept
       co_await links_.Execute(op, batch);
       if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
     }
-    if (accept(std::span<const std::byte>(into.data, bytes))) co_return std::move(buffer.value());
+    if (accept(std::span<const std::byte>(into.data, bytes))) co_return std::move(buffer);
     ++rereads_;
     co_await pauses_.After(reread);
   }
@@ -46,8 +44,7 @@ Task<Result<InternalNode>> NodeReader::ReadInternal(Op& op, RemotePtr pointer) {
     node = DecodeInternal(image, pointer);
     return node.has_value();
   };
-  const Result<BufferLease> read = co_await ReadNode(op, pointer, decode);
-  if (!read) co_return read.error();
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, decode));
   co_return std::move(*node);
 }
 
@@ -64,8 +61,7 @@ Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr poin
     if (leaf) end = {leaf->high(), leaf->trailer().sibling()};
     return leaf.has_value();
   };
-  const Result<BufferLease> read = co_await ReadNode(op, pointer, find_end);
-  if (!read) co_return read.error();
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, find_end));
   co_return end;
 }
 
@@ -75,12 +71,11 @@ Task<Result<std::optional<Key>>> NodeReader::ReadLowFence(Op& op, RemotePtr poin
   const Status connected = co_await links_.ConnectFor(pointer, bytes);
   if (!connected && connected.error().code != Code::kCorruption) co_return connected.error();
   if (!connected) co_return std::optional<Key>();
-  Result<BufferLease> buffer = links_.Buffer(bytes);
-  if (!buffer) co_return buffer.error();
-  const std::span<const std::byte> image(buffer.value().data(), bytes);
+  BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(bytes));
+  const std::span<const std::byte> image(buffer.data(), bytes);
   for (uint32_t reread = 0; reread < kMaxNodeRereads; ++reread) {
     InlineBatch<1> batch(pointer.server());
-    batch.Add(Verb::Read(pointer.offset(), bytes, buffer.value().address()));
+    batch.Add(Verb::Read(pointer.offset(), bytes, buffer.address()));
     co_await links_.Execute(op, batch);  // 1 RT
     if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
     if (const auto node = InternalView::Parse(image, pointer)) {
@@ -102,10 +97,9 @@ Task<Result<std::optional<Key>>> NodeReader::ReadLowFence(Op& op, RemotePtr poin
 // Requires (unchecked): the caller has no turn.
 // Cost: 2 RT.
 Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress into) {
-  Result<BufferLease> word = links_.Buffer(BufferPool::kMinBytes);
-  if (!word) co_return word.error();
+  BOOST_OUTCOME_CO_TRY(word, links_.Buffer(BufferPool::kMinBytes));
   RemoteLock lock(locks_, op);
-  lock.UseWords(word.value().address(), word.value().address());
+  lock.UseWords(word.address(), word.address());
   BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
   const Verb read = Verb::Read(pointer.offset(), store_.parameters.node_bytes, into);
   BOOST_OUTCOME_CO_TRYV(co_await lock.Take({&read, 1}));

@@ -60,11 +60,10 @@ Task<Result<std::vector<control::Extent>>> ListExtents(Ask ask) {
   std::vector<control::Extent> extents;
   control::ListExtentsRequest request;
   for (;;) {
-    const Result<control::ListExtentsReply> reply = co_await ask(request);
-    if (!reply) co_return reply.error();
-    const uint32_t count = std::min(reply.value().count, control::ListExtentsReply::kMaxExtents);
-    extents.insert(extents.end(), reply.value().extents, reply.value().extents + count);
-    if (reply.value().more == 0 || count == 0) co_return extents;
+    BOOST_OUTCOME_CO_TRY(reply, co_await ask(request));
+    const uint32_t count = std::min(reply.count, control::ListExtentsReply::kMaxExtents);
+    extents.insert(extents.end(), reply.extents, reply.extents + count);
+    if (reply.more == 0 || count == 0) co_return extents;
     request.from_offset = extents.back().offset + extents.back().bytes;
   }
 }

@@ -8,13 +8,10 @@ namespace gossamer {
 Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server) {
   control::RegisterRequest request;
   request.process = OwnProcessName();
-  const Result<control::RegisterReply> reply =
-      co_await CallControl<control::RegisterReply>(endpoint, server, request);
-  if (!reply) co_return reply.error();
+  BOOST_OUTCOME_CO_TRY(reply,
+                       co_await CallControl<control::RegisterReply>(endpoint, server, request));
   co_return Registration{
-      {static_cast<ComputeId>(reply.value().compute_id), reply.value().incarnation},
-      reply.value().lease_ms,
-      reply.value().usage};
+      {static_cast<ComputeId>(reply.compute_id), reply.incarnation}, reply.lease_ms, reply.usage};
 }
 
 Task<Result<Registration>> ReplaceAndRegister(Endpoint& endpoint, ServerId server) {

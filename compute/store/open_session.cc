@@ -25,57 +25,59 @@ OpenSession::~OpenSession() {
   shared_.events.TendLinks();
 }
 
-Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) { return tree_->Get(key); }
+Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) {
+  return tree_->gets().Get(key);
+}
 
 Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value) {
-  return tree_->Write(key, value, WriteMode::kPut);
+  return tree_->writes().Write(key, value, WriteMode::kPut);
 }
 
 Task<Status> OpenSession::AsyncInsert(std::string_view key, std::string_view value) {
-  return tree_->Write(key, value, WriteMode::kInsert);
+  return tree_->writes().Write(key, value, WriteMode::kInsert);
 }
 
 Task<Status> OpenSession::AsyncUpdate(std::string_view key, std::string_view value) {
-  return tree_->Write(key, value, WriteMode::kUpdate);
+  return tree_->writes().Write(key, value, WriteMode::kUpdate);
 }
 
 Task<Status> OpenSession::AsyncDelete(std::string_view key) {
-  return tree_->Write(key, {}, WriteMode::kDelete);
+  return tree_->writes().Write(key, {}, WriteMode::kDelete);
 }
 
 Task<Status> OpenSession::AsyncModify(std::string_view key, ValueModifier& modifier) {
-  return tree_->Modify(key, modifier);
+  return tree_->writer().ModifyUntilDone(key, modifier);
 }
 
 Task<void> OpenSession::AsyncMultiModify(std::span<const KeyModifier> modifiers,
                                          std::span<Status> results) {
   assert(results.size() == modifiers.size());
-  return tree_->ModifyMany(modifiers, results);
+  return tree_->batches().Modify(modifiers, results);
 }
 
 Task<void> OpenSession::AsyncMultiGet(std::span<const std::string_view> keys, Values& values) {
-  return tree_->GetMany(keys, values);
+  return tree_->many_gets().Get(keys, values);
 }
 
 Task<void> OpenSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
                                       std::span<Status> results) {
   assert(results.size() == pairs.size());
-  return tree_->PutMany(pairs, results);
+  return tree_->batches().Put(pairs, results);
 }
 
 Task<void> OpenSession::AsyncMultiDelete(std::span<const std::string_view> keys,
                                          std::span<Status> results) {
   assert(results.size() == keys.size());
-  return tree_->DeleteMany(keys, results);
+  return tree_->batches().Delete(keys, results);
 }
 
 Task<SortedLoad> OpenSession::AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) {
-  return tree_->LoadSorted(pairs, fill);
+  return tree_->batches().Load(pairs, fill);
 }
 
 Task<RangeDeletion> OpenSession::AsyncDeleteRange(KeyRange range,
                                                   std::function<bool(uint64_t deleted)> progress) {
-  return tree_->DeleteRange(std::move(range), std::move(progress));
+  return tree_->ranges().Delete(std::move(range), std::move(progress));
 }
 
 std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {

@@ -23,7 +23,7 @@ TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options) : sessi
   if (range && options.limit != 0) {
     range->reverse = options.reverse;
     range->keys_only = options.keys_only;
-    scan_ = &session.tree().scanner().Open(std::move(*range), options.limit);
+    scan_ = session.tree().scanner().Open(std::move(*range), options.limit);
     scan_->resume_at = options.resume_at;
     scan_->to_bookmark = options.to_bookmark;
   }
@@ -33,7 +33,7 @@ TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options) : sessi
 
 void TreeCursor::Detach() {
   if (session_ == nullptr) return;
-  if (scan_ != nullptr) session_->tree().scanner().Close(*std::exchange(scan_, nullptr));
+  if (scan_ != nullptr) session_->tree().scanner().Close(std::move(scan_));
   std::exchange(session_, nullptr)->Remove(*this);
 }
 

@@ -3,6 +3,7 @@
 // Keys and values are views into what was read. A cursor may outlive its session, which ends it.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,7 +43,7 @@ class TreeCursor final : public ScanCursor {
   void Detach();
 
   OpenSession* session_;
-  Scan* scan_ = nullptr;  // null: nothing to scan, or the session has ended
+  std::unique_ptr<Scan> scan_;  // null: nothing to scan, or the session has ended
   bool has_begun_ = false;
   bool has_ended_ = false;  // with all keys seen
   Status status_ = Ok();

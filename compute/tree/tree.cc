@@ -16,14 +16,6 @@ auto Retried(TreeContext& context, Read read) -> decltype(read(std::declval<Op&>
 
 }  // namespace
 
-Task<RangeDeletion> Tree::DeleteRange(KeyRange range,
-                                      std::function<bool(uint64_t deleted)> progress) {
-  std::optional<ScanRange> keys = RangeOf(std::move(range.from), std::move(range.to), range.prefix);
-  if (!keys) co_return RangeDeletion{};
-  ++context_.counters.of(OperationClass::kScan).operations;
-  co_return co_await range_deleter_.Delete(std::move(*keys), std::move(progress));
-}
-
 Task<Result<RootWord>> Tree::ReadRoot() {
   return Retried(context_, [this](Op& op) { return context_.nodes.ReadRoot(op); });
 }

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,36 +47,13 @@ class Tree final : TreeEvents {
  public:
   Tree(StoreState& store, Scheduler& scheduler) : context_(store, scheduler, *this) {}
 
-  Task<Result<std::string>> Get(KeyView key) { return gathered_gets_.Get(key); }
-  // As ManyGetter::Get.
-  Task<void> GetMany(std::span<const KeyView> keys, Values& values) {
-    return many_getter_.Get(keys, values);
-  }
-  // kDelete ignores `value`.
-  Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
-    return gathered_puts_.Write(key, value, mode);
-  }
-  // As LeafWriter::ModifyUntilDone.
-  Task<Status> Modify(KeyView key, ValueModifier& modifier) {
-    return writer_.ModifyUntilDone(key, modifier);
-  }
-  // As BatchWriter::Modify.
-  Task<void> ModifyMany(std::span<const KeyModifier> modifiers, std::span<Status> results) {
-    return batches_.Modify(modifiers, results);
-  }
-  // As BatchWriter::Put and Delete.
-  Task<void> PutMany(std::span<const KeyValueView> pairs, std::span<Status> results) {
-    return batches_.Put(pairs, results);
-  }
-  Task<void> DeleteMany(std::span<const std::string_view> keys, std::span<Status> results) {
-    return batches_.Delete(keys, results);
-  }
-  // As BatchWriter::Load.
-  Task<SortedLoad> LoadSorted(std::span<const KeyValueView> pairs, double fill) {
-    return batches_.Load(pairs, fill);
-  }
-  // As Session::DeleteRange.
-  Task<RangeDeletion> DeleteRange(KeyRange range, std::function<bool(uint64_t deleted)> progress);
+  // The operations of a session.
+  GatheredGets& gets() { return gathered_gets_; }
+  ManyGetter& many_gets() { return many_getter_; }
+  GatheredPuts& writes() { return gathered_puts_; }
+  LeafWriter& writer() { return writer_; }
+  BatchWriter& batches() { return batches_; }
+  RangeDeleter& ranges() { return range_deleter_; }
   Scanner& scanner() { return scanner_; }
 
   // Reads by pointer, for `check`. As NodeReader and BlockReader, but with lost queue pairs

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "compute/leaf/unit_buffers.h"
 #include "compute/rules/rules.h"
@@ -16,6 +17,12 @@ namespace {
 constexpr uint32_t kMostTries = 64;
 constexpr uint32_t kMostDescents = 4;
 constexpr uint64_t kTellEvery = 1024;  // nodes
+
+// Without it, the leaf's entries may not fit again.
+OwnPrefix OwnPrefixOf(const LeafView& leaf) {
+  const Bounds bounds = leaf.unit(0).bounds();
+  return {bounds.prefix_of, bounds.prefix.size()};
+}
 
 }  // namespace
 
@@ -94,11 +101,10 @@ void LossRepairer::AddLost(uint32_t level, const Key& from, const HighFence& end
 // 1 RT for the root word, 1 RT for each level.
 Task<Result<LossRepairer::Place>> LossRepairer::Find(Op& op, SearchGoal goal, uint32_t level) {
   for (uint32_t attempt = 0; attempt < kMostDescents; ++attempt) {
-    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-    if (!root) co_return root.error();
+    BOOST_OUTCOME_CO_TRY(root, co_await context_.nodes.ReadRoot(op));
     Place place;
-    place.node = root.value().pointer();
-    place.level = root.value().level();
+    place.node = root.pointer();
+    place.level = root.level();
     bool is_right = true;
     while (is_right && place.level > level && !IsLost(place.node)) {
       const Result<InternalNode> read = co_await context_.nodes.ReadInternal(op, place.node);
@@ -131,20 +137,17 @@ Task<Result<LossRepairer::Place>> LossRepairer::Find(Op& op, SearchGoal goal, ui
 Task<Result<LossRepairer::Ends>> LossRepairer::ReadEnds(Op& op, const Place& place) {
   Ends ends;
   if (place.level == 0) {
-    const Result<NodeReader::LeafEnd> leaf =
-        co_await context_.nodes.ReadLeafEnd(op, place.node, place.low);
-    if (!leaf) co_return leaf.error();
-    ends.high = leaf.value().high;
-    ends.sibling = leaf.value().sibling;
+    BOOST_OUTCOME_CO_TRY(leaf, co_await context_.nodes.ReadLeafEnd(op, place.node, place.low));
+    ends.high = leaf.high;
+    ends.sibling = leaf.sibling;
     co_return ends;
   }
-  const Result<InternalNode> node = co_await context_.nodes.ReadInternal(op, place.node);
-  if (!node) co_return node.error();
-  if (node.value().level != place.level || node.value().low() != place.low.view()) {
+  BOOST_OUTCOME_CO_TRY(node, co_await context_.nodes.ReadInternal(op, place.node));
+  if (node.level != place.level || node.low() != place.low.view()) {
     co_return HasChanged();
   }
-  ends.high = node.value().high;
-  ends.sibling = node.value().sibling;
+  ends.high = node.high;
+  ends.sibling = node.sibling;
   co_return ends;
 }
 
@@ -166,9 +169,8 @@ Task<Status> LossRepairer::ReplaceChildren(uint32_t level) {
 
 Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, HighFence& next) {
   BOOST_OUTCOME_CO_TRYV(Tell());
-  Result<Place> found = co_await Find(op, SearchGoal::Covering(from), level);
-  if (!found) co_return found.error();
-  Place& place = found.value();
+  BOOST_OUTCOME_CO_TRY(found, co_await Find(op, SearchGoal::Covering(from), level));
+  Place& place = found;
   if (place.level < level) {
     next = {};  // the tree has become lower
     co_return Ok();
@@ -204,18 +206,16 @@ Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, 
     if (options_.dry_run) {
       AddLost(level - 1, child.separator, end);
     } else if (level > 1 && below.empty()) {
-      const Result<RemotePtr> first = co_await FindByLeft(op, level - 2, child.separator);
-      if (!first) co_return first.error();
-      below[std::string(child.separator.view())] = first.value();
+      BOOST_OUTCOME_CO_TRY(first, co_await FindByLeft(op, level - 2, child.separator));
+      below[std::string(child.separator.view())] = first;
     }
   }
   if (lost != 0 && !options_.dry_run) {
     RemotePtr behind;
     if (!node.high.infinite) {
-      const Result<InternalNode> right = co_await context_.nodes.ReadInternal(op, node.sibling);
-      if (!right) co_return right.error();
-      if (right.value().low() != node.high.key.view()) co_return HasChanged();
-      behind = right.value().children.front().pointer;
+      BOOST_OUTCOME_CO_TRY(right, co_await context_.nodes.ReadInternal(op, node.sibling));
+      if (right.low() != node.high.key.view()) co_return HasChanged();
+      behind = right.children.front().pointer;
     }
     BOOST_OUTCOME_CO_TRYV(co_await ReplaceChildrenOf(op, place, node, behind, below));
   }
@@ -279,16 +279,14 @@ Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, const I
 Task<Result<RemotePtr>> LossRepairer::FindByLeft(Op& op, uint32_t level, const Key& low) {
   if (low.view().empty()) co_return RemotePtr();
   const HighFence bound = HighFence::At(low);
-  Result<Place> found = co_await Find(op, SearchGoal::Below(bound), level);
-  if (!found) co_return found.error();
-  Place& place = found.value();
+  BOOST_OUTCOME_CO_TRY(found, co_await Find(op, SearchGoal::Below(bound), level));
+  Place& place = found;
   while (place.level == level && !IsLost(place.node)) {
-    const Result<Ends> ends = co_await ReadEnds(op, place);
-    if (!ends) co_return ends.error();
-    if (ends.value().high.infinite || ends.value().high.key.view() > low.view()) break;
-    if (ends.value().high.key == low) co_return ends.value().sibling;
-    place.low = ends.value().high.key;
-    place.node = ends.value().sibling;
+    BOOST_OUTCOME_CO_TRY(ends, co_await ReadEnds(op, place));
+    if (ends.high.infinite || ends.high.key.view() > low.view()) break;
+    if (ends.high.key == low) co_return ends.sibling;
+    place.low = ends.high.key;
+    place.node = ends.sibling;
   }
   co_return RemotePtr();
 }
@@ -306,15 +304,14 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
   RemotePtr right = sibling;
   HighFence high = end;
   for (size_t i = starts.size(); i-- > 0;) {
-    Result<Allocated<RemotePtr>> allocated = co_await context_.memory.AllocateNode(
-        op, near, level == 0 ? NodeKind::kLeaf : NodeKind::kInternal);
-    if (!allocated) co_return allocated.error();
-    const RemotePtr pointer = allocated.value().pointer();
-    const Result<std::span<std::byte>> image = added.unseen.Add(pointer);
-    if (!image) co_return image.error();
+    BOOST_OUTCOME_CO_TRY(allocated,
+                         co_await context_.memory.AllocateNode(
+                             op, near, level == 0 ? NodeKind::kLeaf : NodeKind::kInternal));
+    const RemotePtr pointer = allocated.pointer();
+    BOOST_OUTCOME_CO_TRY(image, added.unseen.Add(pointer));
     if (level == 0) {
       const LeafContent content{NodeVersion{1}, starts[i], high, right, {}};
-      EncodeLeaf(image.value(), pointer, context_.geometry(), content);
+      EncodeLeaf(image, pointer, context_.geometry(), content);
     } else {
       InternalNode node;
       node.version = NodeVersion{1};
@@ -322,14 +319,14 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
       node.high = high;
       node.sibling = right;
       node.children.push_back({starts[i], child});
-      if (!EncodeInternal(image.value(), pointer, node)) {
+      if (!EncodeInternal(image, pointer, node)) {
         co_return CorruptNode(pointer, "an internal node that does not fit");
       }
     }
     // Nobody says that it is linked, so it counts as left behind, and a sweep is asked for. That
     // one also finds what only the lost node named.
-    allocated.value().Posted();
-    added.stamps.push_back(allocated.value().stamp());
+    allocated.Posted();
+    added.stamps.push_back(allocated.stamp());
     new_nodes_.insert(pointer.word());
     right = pointer;
     high = HighFence::At(starts[i]);
@@ -338,9 +335,8 @@ Task<Result<RemotePtr>> LossRepairer::AddNew(Op& op, ServerId near, uint32_t lev
 }
 
 Task<Status> LossRepairer::Lock(RemotePtr node, RemoteLock& lock, BufferLease& buffers) {
-  Result<BufferLease> made = context_.links.Buffer(LockedBuffers::Bytes(node_bytes()));
-  if (!made) co_return made.error();
-  buffers = std::move(made.value());
+  BOOST_OUTCOME_CO_TRY(made, context_.links.Buffer(LockedBuffers::Bytes(node_bytes())));
+  buffers = std::move(made);
   lock.UseWords(buffers.address(LockedBuffers::kLockWord),
                 buffers.address(LockedBuffers::kUnlockWord));
   const Verb read = Verb::Read(node.offset(), node_bytes(), buffers.address(LockedBuffers::kImage));
@@ -371,6 +367,199 @@ Task<Status> LossRepairer::ReleaseAfter(RemoteLock& lock, Error error) {
 
 std::span<std::byte> LossRepairer::ImageIn(BufferLease& buffers) const {
   return {buffers.data() + LockedBuffers::kImage, node_bytes()};
+}
+
+// ---- Siblings and entries
+
+Task<Status> LossRepairer::MendLevel(uint32_t level) {
+  return WalkLevel(level, &LossRepairer::VisitNode);
+}
+
+Task<Status> LossRepairer::VisitNode(Op& op, uint32_t level, const Key& from, HighFence& next) {
+  BOOST_OUTCOME_CO_TRYV(Tell());
+  BOOST_OUTCOME_CO_TRY(found, co_await Find(op, SearchGoal::Covering(from), level));
+  Place& place = found;
+  if (place.level < level) {
+    next = {};
+    co_return Ok();
+  }
+  if (place.level > level || IsLost(place.node)) {
+    if (!options_.dry_run) co_return HasChanged();
+    next = place.end;
+    co_return Ok();
+  }
+  // Nodes without downlinks follow it, up to the one that covers `from`.
+  for (;;) {
+    BOOST_OUTCOME_CO_TRY(read, co_await ReadEnds(op, place));
+    const Ends& ends = read;
+    if (IsLost(ends.sibling) && !options_.dry_run && rules::MendsSiblings()) {
+      next = HighFence::At(from);  // to be visited with the sibling mended
+      co_return co_await MendSibling(op, place, ends);
+    }
+    if (IsLost(ends.sibling)) {
+      if (level == 0 && ends.high.Admits(from)) {
+        BOOST_OUTCOME_CO_TRYV(co_await VisitLeaf(op, place, next));
+      }
+      co_return co_await LookBehind(op, place, ends.high.key, next);
+    }
+    if (ends.high.Admits(from)) {
+      next = ends.high;
+      if (level != 0) co_return Ok();
+      co_return co_await VisitLeaf(op, place, next);
+    }
+    place.low = ends.high.key;
+    place.node = ends.sibling;
+    place.came_over_left = true;
+  }
+}
+
+Task<Status> LossRepairer::LookBehind(Op& op, const Place& place, const Key& high,
+                                      HighFence& next) {
+  BOOST_OUTCOME_CO_TRY(right, co_await Find(op, SearchGoal::Covering(high), place.level));
+  const Place& there = right;
+  next = HighFence::At(high);
+  // One with a downlink has been counted.
+  if (there.level > place.level || there.low == high) co_return Ok();
+  AddLost(place.level, high, there.end);
+  next = there.end;
+  co_return Ok();
+}
+
+// 1 RT for the lock, 1 RT for a new node, 1 RT for the node.
+Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& ends) {
+  const uint32_t level = place.level;
+  const Key high = ends.high.key;
+  BOOST_OUTCOME_CO_TRY(right, co_await Find(op, SearchGoal::Covering(high), level));
+  const Place& there = right;
+  const bool has_downlink = there.level == level && there.low == high;
+  if (there.level != level || (has_downlink && IsLost(there.node))) co_return HasChanged();
+  // A lost node without a downlink ends where the next downlink is.
+  RemotePtr behind;
+  if (!has_downlink && !there.end.infinite) {
+    BOOST_OUTCOME_CO_TRY(after, co_await Find(op, SearchGoal::Covering(there.end.key), level));
+    const bool is_known = after.level == level && after.low == there.end.key;
+    if (!is_known) co_return HasChanged();
+    behind = after.node;
+  }
+  RemotePtr below;
+  if (!has_downlink && level != 0) {
+    BOOST_OUTCOME_CO_TRY(first, co_await FindByLeft(op, level - 1, high));
+    below = first.is_null() ? ends.sibling : first;
+  }
+
+  RemoteLock lock(context_.locks, op);
+  BufferLease buffers;
+  BOOST_OUTCOME_CO_TRYV(co_await Lock(place.node, lock, buffers));
+  NewNodes added(context_);
+  NodeVersion version{0};
+  const auto was_lost = [] { return true; };
+  const auto replacement = [&]() -> Task<Result<RemotePtr>> {
+    if (has_downlink) co_return there.node;
+    const Result<RemotePtr> made =
+        co_await AddNew(op, place.node.server(), level, high, there.end, behind, below, added);
+    co_return made;
+  };
+  if (level == 0) {
+    const std::optional<LeafView> leaf =
+        LeafView::Parse(ImageIn(buffers), place.node, context_.geometry(), place.low);
+    const bool is_it = leaf && !leaf->frozen() && leaf->high() == ends.high &&
+                       rules::MayReplace(leaf->trailer().sibling() == ends.sibling, was_lost);
+    if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
+    const Result<RemotePtr> first = co_await replacement();
+    if (!first) co_return co_await ReleaseAfter(lock, first.error());
+    std::vector<Entry> entries;
+    KeyArena keys;
+    leaf->AppendTo(entries, keys);
+    version = Next(leaf->version());
+    const LeafContent content{version,       place.low, ends.high,
+                              first.value(), entries,   OwnPrefixOf(*leaf)};
+    const Status encoded = EncodeLeafIn(buffers, place.node, content);
+    if (!encoded) co_return co_await ReleaseAfter(lock, encoded.error());
+  } else {
+    std::optional<InternalNode> node = DecodeInternal(ImageIn(buffers), place.node);
+    const bool is_it = node && !node->frozen && node->high == ends.high &&
+                       rules::MayReplace(node->sibling == ends.sibling, was_lost) &&
+                       node->low() == place.low.view();
+    if (!is_it) co_return co_await ReleaseAfter(lock, HasChanged());
+    const Result<RemotePtr> first = co_await replacement();
+    if (!first) co_return co_await ReleaseAfter(lock, first.error());
+    node->sibling = first.value();
+    node->version = version = Next(node->version);
+    if (!EncodeInternal(ImageIn(buffers), place.node, *node)) {
+      co_return co_await ReleaseAfter(lock, CorruptNode(place.node, "a node that does not fit"));
+    }
+  }
+  BOOST_OUTCOME_CO_TRYV(co_await Commit(op, place, version, added, lock, buffers));
+  if (!has_downlink) AddLost(level, high, there.end);
+  co_return Ok();
+}
+
+// The entries may point into what was in `buffers`.
+Status LossRepairer::EncodeLeafIn(BufferLease& buffers, RemotePtr leaf,
+                                  const LeafContent& content) const {
+  std::vector<std::byte> image(node_bytes());
+  if (!EncodeLeaf(image, leaf, context_.geometry(), content)) {
+    return CorruptNode(leaf, "a leaf that does not fit");
+  }
+  std::ranges::copy(image, ImageIn(buffers).begin());
+  return Ok();
+}
+
+// 1 RT for a leaf that stays as it is; 2 RT more for one that loses entries.
+Task<Status> LossRepairer::VisitLeaf(Op& op, const Place& place, HighFence& next) {
+  uint64_t count = 0;
+  uint64_t lost_bytes = 0;
+  uint64_t lost = 0;
+  std::vector<Entry> kept;
+  const auto look = [&](const LeafView& leaf, KeyArena& keys) {
+    std::vector<Entry> entries;
+    leaf.AppendTo(entries, keys);
+    count = entries.size();
+    lost = lost_bytes = 0;
+    kept.clear();
+    for (const Entry& entry : entries) {
+      const bool is_lost =
+          entry.has_block() && options_.lost.contains(entry.block().ptr().server());
+      if (!is_lost) {
+        kept.push_back(entry);
+        continue;
+      }
+      ++lost;
+      lost_bytes += entry.block().length;
+    }
+  };
+  {
+    BOOST_OUTCOME_CO_TRY(image, co_await context_.nodes.ReadLeaf(op, place.node, place.low));
+    const std::optional<LeafView> leaf =
+        LeafView::Parse({image.data(), node_bytes()}, place.node, context_.geometry(), place.low);
+    if (!leaf || (leaf->frozen() && !place.came_over_left)) co_return HasChanged();
+    KeyArena keys;
+    look(*leaf, keys);
+    next = leaf->high();
+  }
+  if (lost != 0 && !options_.dry_run) {
+    RemoteLock lock(context_.locks, op);
+    BufferLease buffers;
+    BOOST_OUTCOME_CO_TRYV(co_await Lock(place.node, lock, buffers));
+    const std::optional<LeafView> leaf =
+        LeafView::Parse(ImageIn(buffers), place.node, context_.geometry(), place.low);
+    if (!leaf || leaf->frozen()) co_return co_await ReleaseAfter(lock, HasChanged());
+    KeyArena keys;
+    look(*leaf, keys);
+    next = leaf->high();
+    const NodeVersion version = Next(leaf->version());
+    const LeafContent content{version, place.low,         leaf->high(), leaf->trailer().sibling(),
+                              kept,    OwnPrefixOf(*leaf)};
+    const Status encoded = EncodeLeafIn(buffers, place.node, content);
+    if (!encoded) co_return co_await ReleaseAfter(lock, encoded.error());
+    NewNodes none(context_);
+    BOOST_OUTCOME_CO_TRYV(co_await Commit(op, place, version, none, lock, buffers));
+  }
+  report_.lost_values += lost;
+  report_.lost_bytes += lost_bytes;
+  report_.keys += count - lost;
+  if (!new_nodes_.contains(place.node.word())) ++leaves_;
+  co_return Ok();
 }
 
 }  // namespace gossamer

@@ -67,10 +67,9 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
   BOOST_OUTCOME_CO_TRYV(context_.CheckKey(key));
   const LeafGeometry& geometry = context_.geometry();
   Links& links = context_.links;
-  Result<BufferLease> lease = begun != nullptr ? Result<BufferLease>(std::move(begun->buffers))
-                                               : links.Buffer(UnitBuffers::kBytes);
-  if (!lease) co_return lease.error();
-  const BufferLease buffers = std::move(lease.value());
+  BOOST_OUTCOME_CO_TRY(lease, begun != nullptr ? Result<BufferLease>(std::move(begun->buffers))
+                                               : links.Buffer(UnitBuffers::kBytes));
+  const BufferLease buffers = std::move(lease);
   Route route;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
     if (!route.has_path) {
@@ -105,9 +104,8 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
       case Verdict::kAbsent: co_return MakeError(Code::kNotFound);
       case Verdict::kBlock: {
         const Entry entry{key, answer.stored, answer.kind};
-        Result<std::optional<std::string>> value = co_await ReadBlock(op, key, entry);
-        if (!value) co_return value.error();
-        if (value.value()) co_return std::move(*value.value());
+        BOOST_OUTCOME_CO_TRY(value, co_await ReadBlock(op, key, entry));
+        if (value) co_return std::move(*value);
         break;  // The entry has changed since.
       }
       case Verdict::kFrozen:
@@ -137,9 +135,8 @@ Task<Result<std::optional<std::string>>> Getter::ReadBlock(Op& op, KeyView key, 
   if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
   std::optional<std::string> value = ValueOfLongKey(*content.value(), key);
   if (value) co_return std::move(value);
-  Result<std::string> locked = co_await GetUnderLock(op, key);
-  if (!locked) co_return locked.error();
-  co_return std::optional<std::string>(std::move(locked.value()));
+  BOOST_OUTCOME_CO_TRY(locked, co_await GetUnderLock(op, key));
+  co_return std::optional<std::string>(std::move(locked));
 }
 
 Task<Status> Getter::FindPath(Op& op, KeyView key, bool is_counted, Route& route) {
@@ -151,10 +148,8 @@ Task<Status> Getter::FindPath(Op& op, KeyView key, bool is_counted, Route& route
     route.path = *cached;
     co_return Ok();
   }
-  const Result<NodeCache::Step> found =
-      co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
-  if (!found) co_return found.error();
-  route.path = found.value();
+  BOOST_OUTCOME_CO_TRY(found, co_await context_.descent.To(op, SearchGoal::Covering(key), 0));
+  route.path = found;
   // A leaf that is the root has none.
   route.may_have_hint = route.path.has_parent() && context_.cache.HasLeaf(key);
   co_return Ok();
@@ -175,10 +170,9 @@ Task<Status> Getter::LeaveStaleLeaf(Op& op, KeyView key, const BufferLease& buff
   route.is_afresh = true;
   route.left.reset();
   ++context_.counters.cache.stale;
-  const Result<NodeCache::Step> found =
-      co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);
-  if (!found) co_return found.error();
-  route.path = found.value();
+  BOOST_OUTCOME_CO_TRY(found, co_await context_.descent.To(op, SearchGoal::Covering(key), 0,
+                                                           Descent::Trust::kNothing));
+  route.path = found;
   route.has_path = true;
   co_return Ok();
 }

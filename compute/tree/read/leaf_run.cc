@@ -56,9 +56,8 @@ bool LeafRuns::Collect(LeafRun& run, const ScanRange& range, const ScanPosition&
 
 Task<Status> LeafRuns::Read(Op& op, LeafRun& run) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  Result<BufferLease> images = context_.links.Buffer(run.refs.size() * bytes);
-  if (!images) co_return images.error();
-  run.images = std::move(images.value());
+  BOOST_OUTCOME_CO_TRY(images, context_.links.Buffer(run.refs.size() * bytes));
+  run.images = std::move(images);
   run.batches.Clear();
   for (size_t i = 0; i < run.refs.size(); ++i) {
     const RemotePtr leaf = run.refs[i].leaf;

@@ -32,8 +32,8 @@
 
 namespace gossamer {
 
-// One scan. Its buffers are used again for the next one.
-struct Scan {
+// What a scan wants, and how far it is.
+struct ScanState {
   ScanRange range;
   uint64_t left = 0;  // entries wanted and not taken yet
   // When its runs were collected.
@@ -49,23 +49,17 @@ struct Scan {
   // be right, and yet lead there.
   ScanPosition failed_at;
   uint32_t failures = 0;
-
-  ScanPage page;
-  size_t taken = 0;            // entries of the page
-  std::vector<size_t> blocks;  // entries whose blocks are being read
-  std::vector<size_t> gone;    // those of them that were deleted meanwhile
+  size_t taken = 0;  // entries of the page
   // The block of a long key that was not what its leaf said, and how often in a row.
-  struct {
-    uint64_t block = 0;
-    uint32_t times = 0;
-  } missed;
+  uint64_t missed_block = 0;
+  uint32_t times_missed = 0;
 
   LeafRun* run = nullptr;
   size_t at = 0;  // the next leaf of `run`
   Descent::Trust run_trust = Descent::Trust::kCache;
   LeafRun* next = nullptr;  // read ahead
   bool may_read_ahead = true;
-  size_t run_leaves = 0;  // of the next run, if there is no limit
+  size_t run_leaves = 4;  // of the next run, if there is no limit; each has twice as many
 
   // The last leaf ended before the next one of the run starts: its sibling follows.
   struct Hop {
@@ -78,6 +72,13 @@ struct Scan {
   RemotePtr named;
   bool is_named_at_position = false;              // whether it starts there
   Descent::Trust trust = Descent::Trust::kCache;  // for the next run
+};
+
+// One scan. Its buffers are used again for the next one.
+struct Scan : ScanState {
+  ScanPage page;
+  std::vector<size_t> blocks;  // entries whose blocks are being read
+  std::vector<size_t> gone;    // those of them that were deleted meanwhile
 
   // Whether it has all that it wants, and ends at the next bookmark.
   bool WantsBookmark() const { return to_bookmark && left == 0; }
@@ -89,11 +90,11 @@ class Scanner {
  public:
   Scanner(TreeContext& context, Getter& getter) : context_(context), filler_(context, getter) {}
 
-  // Requires: `range` is not empty. The scan belongs to the Scanner.
-  Scan& Open(ScanRange range, uint64_t limit);
+  // Requires: `range` is not empty. Close must follow.
+  std::unique_ptr<Scan> Open(ScanRange range, uint64_t limit);
   // READs ahead of the scan may be in flight. Requires (unchecked): no Fetch of the scan is
   // awaited.
-  void Close(Scan& scan);
+  void Close(std::unique_ptr<Scan> scan);
 
   enum class State : uint8_t {
     kReady,  // Take() has entries
@@ -179,8 +180,7 @@ class Scanner {
   BlockFiller filler_;
   LeafRuns runs_{context_};
   EntrySorter sorter_;
-  std::vector<std::unique_ptr<Scan>> all_;
-  std::vector<Scan*> idle_;
+  std::vector<std::unique_ptr<Scan>> idle_;
   std::vector<NodeCache::LeafRef> found_;
   // Mean number of entries in the leaves seen of late, in sixteenths. To begin with, less than a
   // leaf of random keys usually has.

@@ -66,9 +66,8 @@ Task<Result<std::optional<BlockRef>>> BlockFiller::Fill(Op& op, ScanPage& page,
     const ScanEntry& entry = page.entries[number];
     if (WantsBlock(entry)) total += Padded(WantedBytes(entry, range));
   }
-  Result<BufferLease> lease = context_.links.Buffer(total);
-  if (!lease) co_return lease.error();
-  page.blocks.push_back(std::move(lease.value()));
+  BOOST_OUTCOME_CO_TRY(lease, context_.links.Buffer(total));
+  page.blocks.push_back(std::move(lease));
   const LocalAddress buffer = page.blocks.back().address();
   ServerBatches batches;
   size_t offset = 0;

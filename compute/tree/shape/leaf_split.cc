@@ -19,11 +19,6 @@ constexpr size_t kUsualFenceBytes = 8;
 // How much of its room a leaf holds at least, nearly always: entries do not fill units evenly.
 constexpr double kUsualPacking = 0.88;
 
-Task<Result<Edited>> Fail(LockedLeaf& locked, Error error) {
-  const Status ended = co_await LeafLocker::ReleaseAfter(locked, std::move(error));
-  co_return ended.error();
-}
-
 // Whether the parent may be read along. Since its lock was prepared, another coroutine may have
 // lost its server, or have got a lease that is later than the operation's pointers (rule R9).
 bool MayReadAlong(const Links& links, const Op& op, const LockedParent& parent) {
@@ -93,15 +88,15 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const RemotePtr leaf = locked.leaf();
   Result<BufferLease> lease = context_.links.Buffer(node_bytes);
-  if (!lease) co_return co_await Fail(locked, lease.error());
+  if (!lease) co_return co_await locked.lock.ReleaseAfter(lease.error());
   BufferLease image = std::move(lease.value());
   if (!locked.trailer) {
     const Status read = co_await leaves_.ReadRest(locked);
-    if (!read) co_return co_await Fail(locked, read.error());
+    if (!read) co_return co_await locked.lock.ReleaseAfter(read.error());
   }
   if (!locked.trailer->low().Matches(locked.path.low)) {
-    co_return co_await Fail(locked,
-                            CorruptNode(leaf, "a leaf that does not start where its parent says"));
+    co_return co_await locked.lock.ReleaseAfter(
+        CorruptNode(leaf, "a leaf that does not start where its parent says"));
   }
   Rearrangement anew = Rearrange(locked, write);
 
@@ -112,7 +107,7 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   if (!packer_.PlaceAll(content, LeafPacker::Own::kNever)) {
     // 1 RT if there are any.
     const Status known = co_await leaves_.ReadLongKeys(op, locked);
-    if (!known) co_return co_await Fail(locked, known.error());
+    if (!known) co_return co_await locked.lock.ReleaseAfter(known.error());
     anew = Rearrange(locked, write);
     content.low = anew.rewrite.low;
     content.entries = anew.after;
@@ -142,11 +137,11 @@ Task<Result<Edited>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWr
   const RemotePtr leaf = locked.leaf();
   Result<Allocated<RemotePtr>> allocated =
       co_await context_.memory.AllocateNode(op, leaf.server(), NodeKind::kLeaf);
-  if (!allocated) co_return co_await Fail(locked, allocated.error());
+  if (!allocated) co_return co_await locked.lock.ReleaseAfter(allocated.error());
   anew.rewrite.sibling = allocated.value().pointer();
   Chain chain(context_, 1);
   const Result<std::span<std::byte>> right = chain.unseen.Add(anew.rewrite.sibling);
-  if (!right) co_return co_await Fail(locked, right.error());
+  if (!right) co_return co_await locked.lock.ReleaseAfter(right.error());
   Edited edited = Edited::kDone;
   const std::optional<LeafHalves> halves =
       EncodeHalves(write, anew, {image.data(), node_bytes}, right.value(), edited);
@@ -155,7 +150,7 @@ Task<Result<Edited>> LeafSplitter::SplitInTwo(Op& op, LockedLeaf& locked, LeafWr
     co_return edited;
   }
   if (!halves) {
-    co_return co_await Fail(locked, CorruptNode(leaf, "a leaf that cannot be split"));
+    co_return co_await locked.lock.ReleaseAfter(CorruptNode(leaf, "a leaf that cannot be split"));
   }
   if (op.kind == OperationClass::kInsert || write.kind == OperationClass::kInsert) {
     op.kind = OperationClass::kInsertSplit;
@@ -196,9 +191,8 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
 Task<Status> LeafSplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
                                  std::span<const Part> parts, std::span<Plan> plans, Chain& chain) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
-  Result<BufferLease> first = context_.links.Buffer(node_bytes);
-  if (!first) co_return first.error();
-  chain.first = std::move(first.value());
+  BOOST_OUTCOME_CO_TRY(first, context_.links.Buffer(node_bytes));
+  chain.first = std::move(first);
 
   LeafContent content;
   content.version = Next(locked.unit(0).version());
@@ -221,16 +215,14 @@ Task<Status> LeafSplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& p
       content.sibling = locked.trailer->sibling();
       std::span<std::byte> next_image;
       if (!is_last) {
-        Result<Allocated<RemotePtr>> allocated =
-            co_await context_.memory.AllocateNode(op, locked.leaf().server(), NodeKind::kLeaf);
-        if (!allocated) co_return allocated.error();
-        content.sibling = allocated.value().pointer();
+        BOOST_OUTCOME_CO_TRY(allocated, co_await context_.memory.AllocateNode(
+                                            op, locked.leaf().server(), NodeKind::kLeaf));
+        content.sibling = allocated.pointer();
         // It is written once all are encoded.
         context_.links.Prefetch(content.sibling, 0, node_bytes);
-        chain.memory.push_back(std::move(allocated.value()));
-        const Result<std::span<std::byte>> added = chain.unseen.Add(content.sibling);
-        if (!added) co_return added.error();
-        next_image = added.value();
+        chain.memory.push_back(std::move(allocated));
+        BOOST_OUTCOME_CO_TRY(added, chain.unseen.Add(content.sibling));
+        next_image = added;
       }
       const uint64_t hint = packer.Encode(image, leaf, content);
       if (leaf == locked.leaf()) {
@@ -271,7 +263,7 @@ Task<Status> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& packer,
   }
   Chain chain(context_, expected);
   const Status built = co_await Build(op, locked, packer, parts, plans, chain);
-  if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());
+  if (!built) co_return co_await locked.lock.ReleaseAfter(built.error());
   // In this order they may fit into one leaf after all.
   if (!chain.downlinks.empty()) op.kind = OperationClass::kInsertSplit;
   co_return co_await Commit(op, locked, chain);
@@ -367,7 +359,7 @@ Task<Status> LeafSplitter::CommitBehindOthers(Op& op, LockedLeaf& locked, Chain&
                                               LockedParent& parent) {
   Status written = Ok();
   if (!chain.downlinks.empty()) written = co_await WriteOthers(op, locked, chain, parent);
-  if (!written) co_return co_await LeafLocker::ReleaseAfter(locked, written.error());
+  if (!written) co_return co_await locked.lock.ReleaseAfter(written.error());
   const RemotePtr leaf = locked.leaf();
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Write(leaf.offset(), context_.geometry().node_bytes(), chain.first.address()));

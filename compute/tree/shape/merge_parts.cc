@@ -11,9 +11,8 @@ Task<Result<bool>> MergeParts::TryLocks(const Neighbours& nodes) {
   std::array<Verb, kRoles> reads;
   for (size_t role = 0; role < kRoles; ++role) {
     Part& part = parts_[role];
-    Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(node_bytes()));
-    if (!buffers) co_return buffers.error();
-    part.buffers = std::move(buffers.value());
+    BOOST_OUTCOME_CO_TRY(buffers, context_.links.Buffer(LockedBuffers::Bytes(node_bytes())));
+    part.buffers = std::move(buffers);
     part.own.UseWords(part.buffers.address(LockedBuffers::kLockWord),
                       part.buffers.address(LockedBuffers::kUnlockWord));
     BOOST_OUTCOME_CO_TRYV(co_await part.own.AimAt(pointers[role]));

@@ -5,6 +5,7 @@
 
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
+#include "compute/tree/shape/check_child.h"
 #include "compute/tree/shape/merge_parts.h"
 
 namespace gossamer {
@@ -90,33 +91,28 @@ Task<void> Merger::Run(MergeQueue::Request request) {
 
 Task<Result<std::optional<bool>>> Merger::Improve(Op& op, const MergeQueue::Request& request) {
   if (request.level != 0 && request.level >= context_.cache.root().level()) {
-    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-    if (!root) co_return root.error();
-    if (root.value().level() <= request.level) {
-      co_return co_await LowerRoot(op, request.level, root.value());
+    BOOST_OUTCOME_CO_TRY(root, co_await context_.nodes.ReadRoot(op));
+    if (root.level() <= request.level) {
+      co_return co_await LowerRoot(op, request.level, root);
     }
   }
-  const Result<std::optional<Neighbours>> found = co_await Look(op, request.level, request.key);
-  if (!found) co_return found.error();
-  if (!found.value()) co_return std::optional<bool>();
-  const Result<bool> merged = co_await Merge(op, *found.value());
-  if (!merged) co_return merged.error();
-  if (merged.value()) NoteNext(*found.value());
-  co_return std::optional(merged.value());
+  BOOST_OUTCOME_CO_TRY(found, co_await Look(op, request.level, request.key));
+  if (!found) co_return std::optional<bool>();
+  BOOST_OUTCOME_CO_TRY(merged, co_await Merge(op, *found));
+  if (merged) NoteNext(*found);
+  co_return std::optional(merged);
 }
 
 // 1 RT to read the root.
 Task<Result<std::optional<bool>>> Merger::LowerRoot(Op& op, uint32_t level, RootWord root) {
   if (root.level() < level) co_return std::optional<bool>();
-  const Result<InternalNode> node = co_await context_.nodes.ReadInternal(op, root.pointer());
-  if (!node) co_return node.error();
-  if (node.value().children.size() != 1 || !node.value().high.infinite) {
+  BOOST_OUTCOME_CO_TRY(node, co_await context_.nodes.ReadInternal(op, root.pointer()));
+  if (node.children.size() != 1 || !node.high.infinite) {
     co_return std::optional<bool>();
   }
-  const Result<bool> lowered = co_await parents_.height().Lower(op, root);
-  if (!lowered) co_return lowered.error();
-  if (lowered.value()) context_.store.merges.Note({root.level() - 1, Key()});
-  co_return std::optional(lowered.value());
+  BOOST_OUTCOME_CO_TRY(lowered, co_await parents_.height().Lower(op, root));
+  if (lowered) context_.store.merges.Note({root.level() - 1, Key()});
+  co_return std::optional(lowered);
 }
 
 Task<void> Merger::TryLater(MergeQueue::Request request) {
@@ -136,9 +132,8 @@ void Merger::NoteNext(const Neighbours& merged) const {
 
 Task<Status> Merger::Finish(Op& op, uint32_t level, const Key& key) {
   if (level == 0) co_return co_await Absorb(op, key);
-  const Result<std::optional<RemotePtr>> absorbed = co_await parents_.Absorb(op, level, key);
-  if (!absorbed) co_return absorbed.error();
-  if (absorbed.value()) context_.memory.FreeNode(op, *absorbed.value());
+  BOOST_OUTCOME_CO_TRY(absorbed, co_await parents_.Absorb(op, level, key));
+  if (absorbed) context_.memory.FreeNode(op, *absorbed);
   co_return Ok();
 }
 
@@ -146,24 +141,22 @@ Task<Status> Merger::Finish(Op& op, uint32_t level, const Key& key) {
 Task<Result<std::optional<Neighbours>>> Merger::Look(Op& op, uint32_t level, const Key& key) {
   const std::optional<Neighbours> nothing;
   const SearchGoal goal = SearchGoal::Covering(key);
-  const Result<NodeCache::Step> path = co_await context_.descent.To(op, goal, level);
-  if (!path) co_return path.error();
-  if (path.value().level != level || !path.value().has_parent()) co_return nothing;
-  const RemotePtr at = path.value().parent;
+  BOOST_OUTCOME_CO_TRY(path, co_await context_.descent.To(op, goal, level));
+  if (path.level != level || !path.has_parent()) co_return nothing;
+  const RemotePtr at = path.parent;
   const Result<InternalNode> parent = co_await context_.nodes.ReadInternal(op, at);
   if (!parent) {
-    context_.cache.ForgetPath(path.value());
+    context_.cache.ForgetPath(path);
     co_return parent.error();
   }
   const InternalNode& above = parent.value();
   if (above.was_root()) {
-    const Result<bool> lowered = co_await parents_.height().Lower(op, RootWord(at, above.level));
-    if (!lowered) co_return lowered.error();
+    BOOST_OUTCOME_CO_TRYV(co_await parents_.height().Lower(op, RootWord(at, above.level)));
   }
   const bool covers = above.level == level + 1 && !above.frozen && !goal.IsBefore(above.low()) &&
                       !goal.IsBeyond(above.high);
   if (!covers) {
-    context_.cache.ForgetPath(path.value());
+    context_.cache.ForgetPath(path);
     co_return MakeError(Code::kContended, "a parent that has changed");
   }
 
@@ -209,8 +202,7 @@ Task<Result<std::optional<Neighbours>>> Merger::Look(Op& op, uint32_t level, con
 
 Task<Result<bool>> Merger::Merge(Op& op, const Neighbours& nodes) {
   MergeParts parts(context_, op);
-  Result<BufferLease> merged = context_.links.Buffer(node_bytes());
-  if (!merged) co_return merged.error();
+  BOOST_OUTCOME_CO_TRY(merged, context_.links.Buffer(node_bytes()));
   const Result<bool> locked = co_await parts.TryLocks(nodes);
   NodeUnion both(context_.geometry());
   std::optional<InternalNode> parent;
@@ -221,7 +213,7 @@ Task<Result<bool>> Merger::Merge(Op& op, const Neighbours& nodes) {
     is_possible = parent &&
                   both.Combine(nodes, parts.image(MergeParts::kLeft),
                                parts.image(MergeParts::kRight), NodeUnion::Right::kLive) &&
-                  AreWorthAMerge(both) && both.Encode({merged.value().data(), node_bytes()}, hint);
+                  AreWorthAMerge(both) && both.Encode({merged.data(), node_bytes()}, hint);
   }
   if (!is_possible) {
     co_await parts.ReleaseAll();
@@ -230,7 +222,7 @@ Task<Result<bool>> Merger::Merge(Op& op, const Neighbours& nodes) {
   }
   if (rules::FreezesFirst()) both.Freeze(parts.image(MergeParts::kRight));
 
-  const Status committed = co_await parts.Commit(nodes, both, *parent, merged.value().address());
+  const Status committed = co_await parts.Commit(nodes, both, *parent, merged.address());
   if (!committed) {
     co_await parts.ReleaseAll();
     co_return committed.error();
@@ -266,6 +258,110 @@ std::optional<InternalNode> Merger::DropDownlink(const Neighbours& nodes,
   node.version = Next(node.version);
   EncodeInternal(parent, nodes.parent, node);  // less always fits
   return node;
+}
+
+Task<Status> Merger::Absorb(Op& op, const Key& key) {
+  LeafWrite sought;  // Writes nothing: names the key.
+  sought.SetKey(key, context_.geometry());
+  LeafJob job(context_.locks, op, {&sought, 1});
+  job.is_whole = true;
+  BOOST_OUTCOME_CO_TRYV(co_await leaves_.Lock(op, job, false, nullptr));
+  co_return co_await TakeOver(op, job.locked);
+}
+
+// 1 RT to read the sibling, 1 RT to write the leaf; more if the merge is undone.
+Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
+  const HighFence high = locked.unit(0).high();
+  const RemotePtr right = locked.trailer->sibling();
+  if (right.is_null() || !context_.links.Reaches(right, node_bytes())) {
+    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
+    if (right.is_null()) co_return Ok();
+    co_return co_await context_.links.ConnectFor(right, node_bytes());
+  }
+  Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(2 * node_bytes()));
+  if (!buffers) co_return co_await locked.lock.ReleaseAfter(buffers.error());
+  {
+    InlineBatch<2> batch(right.server());
+    const LocalAddress word = buffers.value().address(LockedBuffers::kLockWord);
+    batch.Add(ReadLockOf(context_, right, word));
+    batch.Add(
+        Verb::Read(right.offset(), node_bytes(), buffers.value().address(LockedBuffers::kImage)));
+    const Status read = co_await locked.lock.Read(batch);
+    if (!read) co_return co_await locked.lock.ReleaseAfter(read.error());
+    // A client that has lost the lock of the left neighbour, which may have split since, may still
+    // be making the right one live (W12).
+    if (!rules::MayTakeOver(IsBeingMerged(word))) co_return co_await locked.lock.Release();
+  }
+  NodeUnion both(context_.geometry());
+  const Neighbours nodes{RemotePtr(), 0, locked.leaf(), locked.path.low, right, high.key};
+  const std::span<const std::byte> left(locked.image().data, node_bytes());
+  const std::span<std::byte> image(buffers.value().data() + LockedBuffers::kImage,
+                                   2 * size_t{node_bytes()});
+  const bool is_frozen =
+      both.Combine(nodes, left, image.first(node_bytes()), NodeUnion::Right::kFrozen);
+  if (!is_frozen) co_return co_await locked.lock.Release();
+  uint64_t hint = 0;
+  if (!both.Encode(image.last(node_bytes()), hint)) {
+    co_return co_await Undo(op, locked, nodes, buffers.value());
+  }
+  InlineBatch<2> batch(locked.leaf().server());
+  batch.Add(Verb::Write(locked.leaf().offset(), node_bytes(),
+                        buffers.value().address(LockedBuffers::kImage + node_bytes())));
+  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(
+      batch, RemoteLock::After::kRelease,
+      RemoteLock::NewVersion{nodes.left, 0, Next(both.version()), nodes.low}));
+  if (locked.path.has_parent()) context_.cache.ReplaceHint(nodes.low, nodes.left, hint);
+  context_.memory.FreeNode(op, right);
+  co_return Ok();
+}
+
+// 1 RT for the right leaf's lock, 1 RT to see that the left one is locked, 1 RT to write, 1 RT to
+// release.
+Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes, BufferLease& buffers) {
+  const LocalAddress image_at = buffers.address(LockedBuffers::kImage);
+  const std::span<std::byte> image(image_at.data, node_bytes());
+  RemoteLock own(context_.locks, op);
+  own.UseWords(buffers.address(LockedBuffers::kLockWord),
+               buffers.address(LockedBuffers::kUnlockWord));
+  const Status known = co_await own.AimAt(nodes.right);
+  if (!known) co_return co_await left.lock.ReleaseAfter(known.error());
+  const bool is_shared = own.place() == left.lock.place();
+  Status status = Ok();
+  if (!is_shared) {
+    own.MarkAsMerge();
+    if (!own.TryTakeTurn() && !own.TryShareTurn(left.lock)) co_return co_await left.lock.Release();
+    const Verb read = Verb::Read(nodes.right.offset(), node_bytes(), image_at);
+    const Result<RemoteLock::Attempt> tried = co_await own.Try({&read, 1});
+    if (!tried) co_return co_await left.lock.ReleaseAfter(tried.error());
+    if (tried.value() == RemoteLock::Attempt::kRefused) co_return co_await left.lock.Release();
+    if (nodes.right.server() != nodes.left.server()) {
+      // With its lease, the left leaf's lock would be another client's by now, which may not have
+      // seen this one (rule W12).
+      InlineBatch<1> still(nodes.left.server());
+      still.Add(Verb::Read(nodes.left.offset() + context_.geometry().trailer_offset(),
+                           kTrailerBytes, left.image(context_.geometry().trailer_offset())));
+      status = co_await left.lock.Read(still);
+    }
+  }
+  RemoteLock& right = is_shared ? left.lock : own;
+  const std::optional<LeafView> leaf =
+      LeafView::Parse(image, nodes.right, context_.geometry(), nodes.separator);
+  if (status && leaf && leaf->frozen()) {
+    const NodeVersion version = Next(leaf->version());
+    SetFrozen(image, nodes.right, context_.geometry(), nodes.separator, false);
+    InlineBatch<2> batch(nodes.right.server());
+    batch.Add(Verb::Write(nodes.right.offset(), node_bytes(), image_at));
+    status =
+        co_await right.Commit(batch, RemoteLock::After::kRelease,
+                              RemoteLock::NewVersion{nodes.right, 0, version, nodes.separator});
+  }
+  if (own.is_held()) {
+    const Status released = co_await own.Release();
+    static_cast<void>(released);  // nothing rests on what was read
+  }
+  if (!left.lock.is_held()) co_return status;
+  if (!status) co_return co_await left.lock.ReleaseAfter(status.error());
+  co_return co_await left.lock.Release();
 }
 
 }  // namespace gossamer

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "compute/leaf/leaf_edit.h"
+#include "compute/rules/rules.h"
 #include "compute/tree/shape/check_child.h"
 #include "compute/tree/shape/internal_split.h"
+#include "compute/tree/shape/node_union.h"
 #include "compute/tree/shape/unseen_nodes.h"
 
 namespace gossamer {
@@ -28,9 +30,8 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, Lo
     if (!parent.is_tried) {
       RootWord root = context_.cache.root();
       if (root.word() == 0 || root.level() < level) {
-        const Result<RootWord> read = co_await context_.nodes.ReadRoot(op);
-        if (!read) co_return read.error();
-        root = read.value();
+        BOOST_OUTCOME_CO_TRY(read, co_await context_.nodes.ReadRoot(op));
+        root = read;
       }
       if (root.level() < level) {
         parent.lock.GiveUpTurn();
@@ -48,9 +49,8 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, Lo
                                 context_.cache.root().level() < level;
       if (!inserted && !may_be_lower) co_return inserted.error();
       if (may_be_lower) {
-        const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-        if (!root) co_return root.error();
-        if (root.value().level() >= level) co_return inserted.error();
+        BOOST_OUTCOME_CO_TRY(root, co_await context_.nodes.ReadRoot(op));
+        if (root.level() >= level) co_return inserted.error();
       }
     }
     parent = LockedParent(context_.locks, op);
@@ -69,7 +69,7 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
                                       std::span<const InternalNode::Child>& children,
                                       LockedParent& parent, Downlinks& above) {
   const InternalNode::Child& first = children.front();
-  BOOST_OUTCOME_CO_TRYV(co_await Lock(op, level, first.separator, first.pointer, parent));
+  BOOST_OUTCOME_CO_TRY(is_there, co_await Lock(op, level, first, parent));
   const RemotePtr pointer = parent.lock.node();
   InternalView& view = *parent.view;
   const HighFence high = view.high();
@@ -77,7 +77,7 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
       children, [&high](const auto& child) { return high.Admits(child.separator); });
   Downlinks here(children.begin(), end);
   children = {end, children.end()};
-  if (!parent.child_is_there) here.erase(here.begin());
+  if (!is_there) here.erase(here.begin());
   // Another operation may have been quicker.
   std::erase_if(here, [&view](const auto& child) { return view.HasChildAt(child.separator); });
   if (here.size() > 1 || (here.size() == 1 && here[0].pointer != first.pointer)) {
@@ -149,23 +149,24 @@ uint32_t ParentLinker::AddReads(LockedParent& parent, uint32_t level, RemotePtr 
   return count;
 }
 
-Task<Result<RemotePtr>> ParentLinker::FindParent(Op& op, uint32_t level, const Key& separator,
-                                                 LockedParent& parent) {
-  const SearchGoal goal = SearchGoal::Covering(separator);
-  const std::optional<NodeCache::Step> cached = context_.cache.Find(goal, level);
-  if (cached && cached->level == level) co_return cached->node;
-  parent.lock.GiveUpTurn();  // a descent may have to take locks
-  const Result<NodeCache::Step> found = co_await context_.descent.To(op, goal, level);
-  if (!found) co_return found.error();
-  if (found.value().level != level) {
-    co_return MakeError(Code::kContended, "the tree has become lower");
-  }
-  co_return found.value().node;
-}
-
-Task<Result<bool>> ParentLinker::Try(Op& op, uint32_t level, RemotePtr child,
-                                     LockedParent& parent) {
+Task<Result<bool>> ParentLinker::TryNext(Op& op, Search& search, LockedParent& parent) {
   RemoteLock& lock = parent.lock;
+  parent.is_before_child = false;
+  RemotePtr next = search.sibling;
+  if (next.is_null()) {
+    const SearchGoal goal = SearchGoal::Covering(search.child.separator);
+    std::optional<NodeCache::Step> path = context_.cache.Find(goal, search.level);
+    if (!path || path->level != search.level) {
+      lock.GiveUpTurn();  // a descent may have to take locks
+      BOOST_OUTCOME_CO_TRY(found, co_await context_.descent.To(op, goal, search.level));
+      path = found;
+    }
+    if (path->level != search.level) {
+      co_return MakeError(Code::kContended, "the tree has become lower");
+    }
+    next = path->node;
+  }
+  BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(next));
   if (!lock.HasTurn() && !lock.TryTakeTurn()) {
     // A repair does not wait; the next hop tries again.
     if (op.is_repair) co_return MakeError(Code::kContended);
@@ -177,85 +178,143 @@ Task<Result<bool>> ParentLinker::Try(Op& op, uint32_t level, RemotePtr child,
     }
   }
   std::array<Verb, 3> reads;
-  const uint32_t read_count = AddReads(parent, level, child, true, reads);
-  const Result<RemoteLock::Attempt> tried = co_await lock.Try({reads.data(), read_count});
-  if (!tried) co_return tried.error();
+  const uint32_t read_count = AddReads(parent, search.level, search.child.pointer, true, reads);
+  BOOST_OUTCOME_CO_TRYV(co_await lock.Try({reads.data(), read_count}));
   co_return true;
 }
 
-Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, RemotePtr child,
-                                LockedParent& parent) {
+Task<Result<bool>> ParentLinker::Lock(Op& op, uint32_t level, const InternalNode::Child& child,
+                                      LockedParent& parent) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(child, bytes));
+  BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(child.pointer, bytes));
   if (!parent.buffers) {
     BOOST_OUTCOME_CO_TRYV(AllocateBuffers(parent));
   }
   RemoteLock& lock = parent.lock;
-  RemotePtr sibling;
-  Key left_low;  // of the node with that sibling
-  RemotePtr failed;
-  uint32_t failures = 0;
-  for (uint32_t moves = 0;;) {
+  Search search{level, child};
+  for (uint32_t moves = 0; moves < kMaxMoves;) {
     if (!std::exchange(parent.is_tried, false)) {
-      parent.is_before_child = false;
-      RemotePtr pointer = sibling;
-      if (pointer.is_null()) {
-        const Result<RemotePtr> found = co_await FindParent(op, level, separator, parent);
-        if (!found) co_return found.error();
-        pointer = found.value();
-      }
-      BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
-      const Result<bool> tried = co_await Try(op, level, child, parent);
-      if (!tried) co_return tried.error();
-      if (!tried.value()) continue;
+      BOOST_OUTCOME_CO_TRY(is_tried, co_await TryNext(op, search, parent));
+      if (!is_tried) continue;
     }
     if (!lock.is_held()) {
       BOOST_OUTCOME_CO_TRYV(co_await lock.BackOff());
       continue;
     }
-
     const std::span<const std::byte> image(parent.buffers.data() + LockedBuffers::kImage, bytes);
     parent.view = InternalView::Parse(image, lock.node());
-    const std::optional<InternalView>& view = parent.view;
-    const bool starts_before =
-        view && !view->frozen() && view->level() == level && view->low() <= separator.view();
-    if (starts_before && view->high().Admits(separator)) {
-      co_return co_await CheckChild(op, level, separator, child, parent);
+    if (search.StartsBefore(parent.view) && parent.view->high().Admits(child.separator)) {
+      co_return co_await CheckChild(op, level, child, parent);
     }
-    // If the parent has split since it was cached, go right, one lock at a time. If it is
-    // unreadable, descend again (rule R5).
-    BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
-    if (view && view->frozen() && lock.node() == sibling) {
-      // Its left neighbour has its range soon. Downlinks can be made again (rule W6).
-      context_.store.merges.Note({level, left_low, MergeQueue::Request::Kind::kUnfinished});
-      co_return MakeError(Code::kContended, "an internal node whose merge is not finished");
+    BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleNode(op, search, parent));
+    ++moves;
+  }
+  co_return CorruptNode(lock.node(), "an internal node that does not lead to its range");
+}
+
+// If the parent has split since it was cached, goes right, one lock at a time. If it is unreadable,
+// descends again (rule R5).
+Task<Status> ParentLinker::LeaveStaleNode(Op& op, Search& search, LockedParent& parent) {
+  RemoteLock& lock = parent.lock;
+  const std::optional<InternalView>& view = parent.view;
+  const KeyView separator = search.child.separator;
+  BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
+  const bool is_sibling = lock.node() == std::exchange(search.sibling, RemotePtr());
+  if (view && view->frozen() && is_sibling) {
+    // Its left neighbour has its range soon. Downlinks can be made again (rule W6).
+    context_.store.merges.Note(
+        {search.level, search.left_low, MergeQueue::Request::Kind::kUnfinished});
+    co_return MakeError(Code::kContended, "an internal node whose merge is not finished");
+  }
+  if (search.StartsBefore(view)) {
+    search.left_low = Key(view->low());
+    context_.cache.Insert(op.began.flushes, lock.node(), *view);
+    search.sibling = view->sibling();
+    co_return Ok();
+  }
+  search.failures = lock.node() == search.failed ? search.failures + 1 : 1;
+  search.failed = lock.node();
+  if (search.failures == kMaxFailures) {
+    co_return CorruptNode(lock.node(), "an internal node that fails its checks under its lock");
+  }
+  context_.cache.Forget(search.level, separator, lock.node());
+  const auto stale = context_.cache.Find(SearchGoal::Covering(separator), search.level);
+  if (stale && stale->node == lock.node()) context_.cache.ForgetPath(*stale);
+  lock.GiveUpTurn();
+  if (view && view->was_root()) {
+    BOOST_OUTCOME_CO_TRYV(co_await height_.Lower(op, RootWord(lock.node(), search.level)));
+  }
+  BOOST_OUTCOME_CO_TRYV(co_await context_.nodes.ReadRoot(op));
+  co_return Ok();
+}
+
+// Behind the lock's CAS: from now on the child can vanish only under this parent's lock (rule W4).
+// But a client that has lost the lock of the parent, as that was before it split, may still be
+// merging the child on another server, where its lease is in force. The child's lock word says so,
+// until the child is frozen or the client is fenced there too.
+Task<Result<bool>> ParentLinker::CheckChild(Op& op, uint32_t level,
+                                            const InternalNode::Child& child,
+                                            LockedParent& parent) {
+  if (parent.is_before_child) co_return true;
+  if (child.pointer.server() != parent.lock.server()) {
+    InlineBatch<2> remote(child.pointer.server());
+    remote.Add(ReadLockOf(context_, child.pointer, ChildWord(parent)));
+    remote.Add(ReadChild(context_, level, child.pointer, ChildImage(parent)));
+    co_await context_.links.Execute(op, remote);
+    if (remote.status() != VerbStatus::kSuccess) {
+      co_return co_await parent.lock.ReleaseAfter(Links::Unreachable(op, remote));
     }
-    sibling = RemotePtr();
-    if (starts_before) {
-      left_low = Key(view->low());
-      context_.cache.Insert(op.began.flushes, lock.node(), *view);
-      sibling = view->sibling();
-    } else {
-      failures = lock.node() == failed ? failures + 1 : 1;
-      failed = lock.node();
-      if (failures == kMaxFailures) {
-        co_return CorruptNode(lock.node(), "an internal node that fails its checks under its lock");
+    parent.has_child_word = true;
+  }
+  if (parent.has_child_word && !rules::MayLink(IsBeingMerged(ChildWord(parent)))) co_return false;
+  co_return rules::IsChildThere(
+      ChildMatches(context_, ChildImage(parent).data, level, child.separator, child.pointer));
+}
+
+// 1 RT for each server that has some of them, unless no other operation could know them before the
+// lock was taken. Behind the lock's CAS, as in CheckChild (rule W4).
+Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked,
+                                       Downlinks& children, LockedParent& parent) {
+  if (parent.is_before_child) co_return Ok();
+  const uint32_t bytes =
+      level == 1 ? uint32_t{BufferPool::kMinBytes} : context_.store.parameters.node_bytes;
+  Downlinks found;
+  for (size_t i = 0; i < children.size();) {
+    if (children[i].pointer == checked) {
+      found.push_back(children[i++]);
+      continue;
+    }
+    constexpr size_t kAtOnce = UnseenNodes::kNodesPerBatch / 2;
+    InlineBatch<2 * kAtOnce> batch(children[i].pointer.server());
+    Result<BufferLease> buffer = context_.links.Buffer(kAtOnce * (bytes + sizeof(uint64_t)));
+    if (!buffer) co_return co_await parent.lock.ReleaseAfter(buffer.error());
+    const size_t begin = i;
+    for (; i < children.size() && i - begin < kAtOnce; ++i) {
+      const RemotePtr child = children[i].pointer;
+      if (child == checked || child.server() != batch.server()) break;
+      const LocalAddress into = buffer.value().address((i - begin) * bytes);
+      const LocalAddress word_at =
+          buffer.value().address(kAtOnce * bytes + (i - begin) * sizeof(uint64_t));
+      batch.Add(ReadLockOf(context_, child, word_at));
+      batch.Add(ReadChild(context_, level, child, into));
+    }
+    co_await context_.links.Execute(op, batch);
+    if (batch.status() != VerbStatus::kSuccess) {
+      co_return co_await parent.lock.ReleaseAfter(Links::Unreachable(op, batch));
+    }
+    for (size_t read = begin; read < i; ++read) {
+      const std::byte* image = buffer.value().data() + (read - begin) * bytes;
+      const InternalNode::Child& child = children[read];
+      const LocalAddress word = batch.verbs()[2 * (read - begin)].local;
+      if (!rules::MayLink(IsBeingMerged(word))) continue;
+      if (rules::IsChildThere(
+              ChildMatches(context_, image, level, child.separator, child.pointer))) {
+        found.push_back(child);
       }
-      context_.cache.Forget(level, separator, lock.node());
-      const auto stale = context_.cache.Find(SearchGoal::Covering(separator), level);
-      if (stale && stale->node == lock.node()) context_.cache.ForgetPath(*stale);
-      lock.GiveUpTurn();
-      if (view && view->was_root()) {
-        const Result<bool> lowered = co_await height_.Lower(op, RootWord(lock.node(), level));
-        if (!lowered) co_return lowered.error();
-      }
-      const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-      if (!root) co_return root.error();
-    }
-    if (++moves == kMaxMoves) {
-      co_return CorruptNode(lock.node(), "an internal node that does not lead to its range");
     }
   }
+  children = std::move(found);
+  co_return Ok();
 }
 
 Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, RightNodes& right) {
@@ -268,16 +327,13 @@ Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, Rig
   if (!parts) {
     // The remote node stays as it is. The downlink can be made once others between its children are
     // (rule W6).
-    BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-    co_return MakeError(Code::kExhausted, "an internal node that lacks other downlinks");
+    co_return co_await parent.lock.ReleaseAfter(
+        MakeError(Code::kExhausted, "an internal node that lacks other downlinks"));
   }
   for (InternalNode& behind : *parts) {
     Result<Allocated<RemotePtr>> allocated =
         co_await context_.memory.AllocateNode(op, pointer.server(), NodeKind::kInternal);
-    if (!allocated) {
-      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-      co_return allocated.error();
-    }
+    if (!allocated) co_return co_await parent.lock.ReleaseAfter(allocated.error());
     const RemotePtr at = allocated.value().pointer();
     (right.empty() ? node : right.back().node).sibling = at;
     right.push_back({std::move(behind), at, std::move(allocated.value())});
@@ -308,20 +364,17 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
       fits = fits && image && EncodeInternal(image.value(), one.pointer, one.node);
     }
   }
+  if (!prepared) co_return co_await lock.ReleaseAfter(prepared.error());
   if (!fits) {
-    BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
-    if (!prepared) co_return prepared;
-    co_return CorruptNode(pointer, "an internal node whose parts do not fit");
+    co_return co_await lock.ReleaseAfter(
+        CorruptNode(pointer, "an internal node whose parts do not fit"));
   }
   InlineBatch<3> batch(pointer.server());
   if (is_alone) {
     batch.Add(Verb::Write(right[0].pointer.offset(), bytes, right_at));
   } else if (!right.empty()) {
     const Status written = co_await unseen.WriteRest(op);
-    if (!written) {
-      BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
-      co_return written;
-    }
+    if (!written) co_return co_await lock.ReleaseAfter(written.error());
   }
   batch.Add(Verb::Write(pointer.offset(), bytes, left_at));
   // A child can be put in again. Children that were moved to the right may be changed there from
@@ -346,6 +399,51 @@ Task<bool> ParentLinker::TryPrepare(Op& op, const NodeCache::Step& path, const L
   const Status registered = co_await context_.links.Register(op, parent.lock.server());
   if (!registered) co_return false;
   co_return parent.lock.TryTakeTurn();
+}
+
+Task<Result<std::optional<RemotePtr>>> ParentLinker::Absorb(Op& op, uint32_t level,
+                                                            const Key& key) {
+  assert(level > 0);
+  const uint32_t bytes = context_.store.parameters.node_bytes;
+  const std::optional<RemotePtr> nothing;
+  BOOST_OUTCOME_CO_TRY(path, co_await context_.descent.To(op, SearchGoal::Covering(key), level));
+  if (path.level != level) co_return nothing;
+  LockedParent left(context_.locks, op);
+  BOOST_OUTCOME_CO_TRYV(AllocateBuffers(left));
+  BOOST_OUTCOME_CO_TRYV(co_await left.lock.AimAt(path.node));
+  BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, left.lock.server()));
+  if (!left.lock.TryTakeTurn()) co_return nothing;
+  const Verb read = ReadParent(left);
+  BOOST_OUTCOME_CO_TRY(tried, co_await left.lock.Try({&read, 1}));
+  if (tried == RemoteLock::Attempt::kRefused) co_return nothing;
+  const std::span<const std::byte> image(left.buffers.data() + LockedBuffers::kImage, bytes);
+  left.view = InternalView::Parse(image, left.lock.node());
+  const RemotePtr right = left.view ? left.view->sibling() : RemotePtr();
+  NodeUnion both(context_.geometry());
+  bool is_frozen = false;
+  if (!right.is_null() && context_.links.Reaches(right, bytes)) {
+    const LocalAddress into = left.buffers.address(LockedBuffers::kImage + bytes);
+    InlineBatch<1> batch(right.server());
+    batch.Add(Verb::Read(right.offset(), bytes, into));
+    const Status done = co_await left.lock.Read(batch);
+    const Neighbours nodes{RemotePtr(),           level, left.lock.node(),
+                           Key(left.view->low()), right, left.view->high().key};
+    is_frozen = done && both.Combine(nodes, image, {into.data, bytes}, NodeUnion::Right::kFrozen);
+  }
+  if (!is_frozen) {
+    BOOST_OUTCOME_CO_TRYV(co_await left.lock.Release());
+    co_return nothing;
+  }
+  left.node = both.node();
+  Downlinks above;
+  const size_t index = left.node->children.size() - 2;
+  BOOST_OUTCOME_CO_TRYV(co_await Rewrite(op, left, index, above));
+  if (!above.empty()) {
+    const Status linked =
+        co_await Insert(op, level + 1, std::move(above), LockedParent(context_.locks, op));
+    static_cast<void>(linked);  // the next hop makes the downlinks (rule W6)
+  }
+  co_return std::optional(right);
 }
 
 }  // namespace gossamer

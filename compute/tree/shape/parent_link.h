@@ -33,8 +33,6 @@ struct LockedParent {
   BufferLease buffers;  // laid out as LockedBuffers of two nodes: the parent and its child
   std::optional<InternalView> view;  // of the parent in `buffers`, once its lock is held
   std::optional<InternalNode> node;  // with the new children, unless the image was changed in place
-  // The child still exists, with the separator as low fence (rule W4).
-  bool child_is_there = false;
   // The lock was tried, with all READs, along with the leaf's commit or before it.
   bool is_tried = false;
   // The lock was taken before any other operation could know the child.
@@ -89,16 +87,35 @@ class ParentLinker {
   };
   using RightNodes = std::vector<RightNode>;
 
-  // Locks the parent of `child` at `level` and reads it.
+  // The search for the parent of a child so far.
+  struct Search {
+    uint32_t level;  // of the parent
+    const InternalNode::Child& child;
+    RemotePtr sibling{};  // the next node to lock; null: it is looked up
+    Key left_low{};       // where the node starts whose sibling that is
+    // The node that failed its checks last, and how often in a row.
+    RemotePtr failed{};
+    uint32_t failures = 0;
+
+    // Whether the node is of the level, and the child's separator is in it or right of it.
+    bool StartsBefore(const std::optional<InternalView>& view) const {
+      return view && !view->frozen() && view->level() == level &&
+             view->low() <= child.separator.view();
+    }
+  };
+
+  // Locks the parent of `child` at `level` and reads it. Returns whether the child still exists,
+  // with the separator as low fence (rule W4).
+  // Errors: also Contended, if the tree is lower than `level`.
   // Cost: 1 RT, 1 RT more for each hop, and 1 RT more if parent and child are on different servers.
   // 0 RT if the lock was taken before the child was known.
-  Task<Status> Lock(Op& op, uint32_t level, const Key& separator, RemotePtr child,
-                    LockedParent& parent);
-  // Errors: also Contended, if the tree is lower than `level`.
-  Task<Result<RemotePtr>> FindParent(Op& op, uint32_t level, const Key& separator,
-                                     LockedParent& parent);
-  // Returns false if the parent must be looked for again.
-  Task<Result<bool>> Try(Op& op, uint32_t level, RemotePtr child, LockedParent& parent);
+  Task<Result<bool>> Lock(Op& op, uint32_t level, const InternalNode::Child& child,
+                          LockedParent& parent);
+  // Finds the next node of the search, and tries its lock. Returns false if the parent must be
+  // looked for again.
+  Task<Result<bool>> TryNext(Op& op, Search& search, LockedParent& parent);
+  // The locked node is not the parent: releases it, and moves the search on.
+  Task<Status> LeaveStaleNode(Op& op, Search& search, LockedParent& parent);
   Status AllocateBuffers(LockedParent& parent);
   // Adds the downlinks from `children` on that lie in the locked parent's range, and drops them
   // from `children`. Appends to `above` what the level above has to learn. Always ends the lock.
@@ -111,9 +128,9 @@ class ParentLinker {
   // lock on errors.
   Task<Status> CheckOthers(Op& op, uint32_t level, RemotePtr checked, Downlinks& children,
                            LockedParent& parent);
-  // Checks whether the child of the locked parent still exists.
-  Task<Status> CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
-                          LockedParent& parent);
+  // Whether the child of the locked parent still exists.
+  Task<Result<bool>> CheckChild(Op& op, uint32_t level, const InternalNode::Child& child,
+                                LockedParent& parent);
   // Where the word of the child's lock, and the child, are read to.
   LocalAddress ChildWord(const LockedParent& parent) const {
     return parent.buffers.address(LockedBuffers::kChildWord);

@@ -29,10 +29,9 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level, const Key& 
   HighFence high;
   RemotePtr sibling;
   if (level == 0) {
-    const Result<NodeReader::LeafEnd> end = co_await context_.nodes.ReadLeafEnd(op, left, low);
-    if (!end) co_return end.error();
-    high = end.value().high;
-    sibling = end.value().sibling;
+    BOOST_OUTCOME_CO_TRY(end, co_await context_.nodes.ReadLeafEnd(op, left, low));
+    high = end.high;
+    sibling = end.sibling;
   } else {
     const Result<InternalNode> node = co_await context_.nodes.ReadInternal(op, left);
     if (!node) co_return node.error();
@@ -45,13 +44,11 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level, const Key& 
   // Looks without the lock first: usually the client that split the node has linked it by now.
   const RootWord root = context_.cache.root();
   if (root.level() > level) {
-    const Result<NodeCache::Step> path =
-        co_await context_.descent.To(op, SearchGoal::Covering(high.key), level);
-    if (!path) co_return path.error();
-    if (path.value().node == sibling && path.value().has_parent()) co_return Ok();
+    BOOST_OUTCOME_CO_TRY(path,
+                         co_await context_.descent.To(op, SearchGoal::Covering(high.key), level));
+    if (path.node == sibling && path.has_parent()) co_return Ok();
   } else {
-    const Result<RootWord> read = co_await context_.nodes.ReadRoot(op);
-    if (!read) co_return read.error();
+    BOOST_OUTCOME_CO_TRYV(co_await context_.nodes.ReadRoot(op));
   }
   Downlinks downlinks(1, InternalNode::Child{high.key, sibling});
   const Status linked = co_await parents_.Insert(op, level + 1, std::move(downlinks),

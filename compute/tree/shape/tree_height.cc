@@ -26,15 +26,6 @@ uint64_t WordAt(LocalAddress address) {
   return word;
 }
 
-// The error that made the caller give up counts, not what became of the lock.
-Task<Error> ReleaseAfter(RemoteLock& lock, Error error) {
-  if (lock.is_held()) {
-    const Status released = co_await lock.Release();
-    static_cast<void>(released);
-  }
-  co_return error;
-}
-
 }  // namespace
 
 Task<Result<RootWord>> TreeHeight::Lock(Op& op, RemoteLock& lock, LocalAddress words) {
@@ -53,30 +44,28 @@ Task<Result<TreeHeight::Raised>> TreeHeight::Raise(Op& op, uint32_t level,
                                                    const InternalNode::Child& child) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(child.pointer, bytes));
-  Result<BufferLease> buffers = context_.links.Buffer(kWordBytes + 2 * size_t{bytes});
-  if (!buffers) co_return buffers.error();
-  const LocalAddress words = buffers.value().address();
+  BOOST_OUTCOME_CO_TRY(buffers, context_.links.Buffer(kWordBytes + 2 * size_t{bytes}));
+  const LocalAddress words = buffers.address();
   RemoteLock lock(context_.locks, op);
-  const Result<RootWord> old_root = co_await Lock(op, lock, words);
-  if (!old_root) co_return old_root.error();
-  if (old_root.value().level() + 1 != level) {
+  BOOST_OUTCOME_CO_TRY(old_root, co_await Lock(op, lock, words));
+  if (old_root.level() + 1 != level) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
     // If the tree is lower than the child, that has vanished from it.
-    co_return old_root.value().level() < level ? Raised::kNotThere : Raised::kByAnother;
+    co_return old_root.level() < level ? Raised::kNotThere : Raised::kByAnother;
   }
   Result<Allocated<RemotePtr>> allocated =
       co_await context_.memory.AllocateNode(op, ServerId{0}, NodeKind::kInternal);
-  if (!allocated) co_return co_await ReleaseAfter(lock, allocated.error());
+  if (!allocated) co_return co_await lock.ReleaseAfter(allocated.error());
   const RemotePtr pointer = allocated.value().pointer();
   // The old root is the leftmost node of its level: it was the only one.
   InternalNode node;
   node.version = NodeVersion{1};
   node.level = static_cast<uint8_t>(level);
-  node.children = {{Key(), old_root.value().pointer()}, child};
+  node.children = {{Key(), old_root.pointer()}, child};
   allocated.value().Posted();
   lock.linked().Add(allocated.value().stamp());
   const Result<bool> is_there = co_await WriteAndCheck(op, pointer, node, words);
-  if (!is_there) co_return co_await ReleaseAfter(lock, is_there.error());
+  if (!is_there) co_return co_await lock.ReleaseAfter(is_there.error());
   if (!rules::MayRaiseOver(is_there.value())) {
     allocated.value().GiveBack();
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
@@ -84,8 +73,8 @@ Task<Result<TreeHeight::Raised>> TreeHeight::Raise(Op& op, uint32_t level,
   }
   const RootWord root(pointer, level);
   const Result<std::optional<bool>> swapped =
-      co_await Swap(op, lock, old_root.value(), root, words + kRootWord);
-  if (!swapped) co_return co_await ReleaseAfter(lock, swapped.error());
+      co_await Swap(op, lock, old_root, root, words + kRootWord);
+  if (!swapped) co_return co_await lock.ReleaseAfter(swapped.error());
   const Status released = co_await lock.Release();
   static_cast<void>(released);  // the word was changed under the lock, or it is unknown
   // Unknown: the new node may have been the root in between, so it stays.
@@ -124,25 +113,23 @@ Task<Result<bool>> TreeHeight::WriteAndCheck(Op& op, RemotePtr pointer, const In
 
 Task<Result<bool>> TreeHeight::Lower(Op& op, RootWord root) {
   assert(root.level() != 0);
-  Result<BufferLease> words = context_.links.Buffer(kWordBytes);
-  if (!words) co_return words.error();
+  BOOST_OUTCOME_CO_TRY(words, context_.links.Buffer(kWordBytes));
   RemoteLock lock(context_.locks, op);
-  const Result<RootWord> present = co_await Lock(op, lock, words.value().address());
-  if (!present) co_return present.error();
-  if (present.value() != root) {
+  BOOST_OUTCOME_CO_TRY(present, co_await Lock(op, lock, words.address()));
+  if (present != root) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
     co_return false;
   }
   const Result<std::optional<RemotePtr>> child = co_await Freeze(op, lock, root);
-  if (!child) co_return co_await ReleaseAfter(lock, child.error());
+  if (!child) co_return co_await lock.ReleaseAfter(child.error());
   if (!child.value()) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
     co_return false;
   }
   const RootWord lower(*child.value(), root.level() - 1);
   const Result<std::optional<bool>> swapped =
-      co_await Swap(op, lock, root, lower, words.value().address(kRootWord));
-  if (!swapped) co_return co_await ReleaseAfter(lock, swapped.error());
+      co_await Swap(op, lock, root, lower, words.address(kRootWord));
+  if (!swapped) co_return co_await lock.ReleaseAfter(swapped.error());
   const Status released = co_await lock.Release();
   static_cast<void>(released);
   const bool is_lower = swapped.value() && *swapped.value();
@@ -161,16 +148,15 @@ Task<Result<std::optional<RemotePtr>>> TreeHeight::Freeze(Op& op, RemoteLock& wo
                                                           RootWord root) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
   const std::optional<RemotePtr> none;
-  Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(bytes));
-  if (!buffers) co_return buffers.error();
+  BOOST_OUTCOME_CO_TRY(buffers, context_.links.Buffer(LockedBuffers::Bytes(bytes)));
   RemoteLock own(context_.locks, op);
-  own.UseWords(buffers.value().address(LockedBuffers::kLockWord),
-               buffers.value().address(LockedBuffers::kUnlockWord));
+  own.UseWords(buffers.address(LockedBuffers::kLockWord),
+               buffers.address(LockedBuffers::kUnlockWord));
   BOOST_OUTCOME_CO_TRYV(co_await own.AimAt(root.pointer()));
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, own.server()));
   const bool is_same = own.place() == word_lock.place();
   RemoteLock& lock = is_same ? word_lock : own;
-  const LocalAddress image = buffers.value().address(LockedBuffers::kImage);
+  const LocalAddress image = buffers.address(LockedBuffers::kImage);
   const Verb read = Verb::Read(root.pointer().offset(), bytes, image);
   if (is_same) {
     InlineBatch<1> batch(lock.server());
@@ -179,9 +165,8 @@ Task<Result<std::optional<RemotePtr>>> TreeHeight::Freeze(Op& op, RemoteLock& wo
   } else {
     const bool has_turn = own.TryTakeTurn() || own.TryShareTurn(word_lock);
     if (!has_turn) co_return MakeError(Code::kContended, "the lock of the root is taken");
-    const Result<RemoteLock::Attempt> tried = co_await own.Try({&read, 1});
-    if (!tried) co_return tried.error();
-    if (tried.value() == RemoteLock::Attempt::kRefused) {
+    BOOST_OUTCOME_CO_TRY(tried, co_await own.Try({&read, 1}));
+    if (tried == RemoteLock::Attempt::kRefused) {
       co_return MakeError(Code::kContended, "the lock of the root is taken");
     }
   }
@@ -219,9 +204,8 @@ Task<Result<std::optional<bool>>> TreeHeight::Swap(Op& op, RemoteLock& lock, Roo
   }
   context_.memory.LeaveBehind();  // a root that is perhaps none any more
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Replace(op, Links::LossOf(batch)));
-  const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-  if (!root) co_return root.error();
-  if (root.value() == to) co_return std::optional(true);
+  BOOST_OUTCOME_CO_TRY(root, co_await context_.nodes.ReadRoot(op));
+  if (root == to) co_return std::optional(true);
   co_return std::optional<bool>();
 }
 

@@ -19,9 +19,8 @@ constexpr uint32_t kMaxDisagreements = 16;
 
 Status LeafLocker::UseBuffer(LeafJob& job) const {
   const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
-  Result<BufferLease> buffer = context_.links.Buffer(bytes);
-  if (!buffer) return buffer.error();
-  job.locked.lease = std::move(buffer.value());
+  BOOST_OUTCOME_TRY(buffer, context_.links.Buffer(bytes));
+  job.locked.lease = std::move(buffer);
   job.locked.UseBuffer(job.locked.lease.address());
   return Ok();
 }
@@ -56,14 +55,13 @@ Task<Status> LeafLocker::Lock(Op& op, LeafJob& job, bool may_be_granted, Batch* 
       job.knows_trailer = false;
       if (!locked.lock.HasTurn() && !locked.lock.TryTakeTurn()) {
         using Answer = LockTable::Answer;
-        const Result<Answer> answer = co_await AwaitTurn(op, job, may_be_granted, alongside);
-        if (!answer) co_return answer.error();
-        if (answer.value() == Answer::kDone) {
+        BOOST_OUTCOME_CO_TRY(answer, co_await AwaitTurn(op, job, may_be_granted, alongside));
+        if (answer == Answer::kDone) {
           job.state = LeafJob::State::kGranted;
           co_return Ok();
         }
-        if (answer.value() == Answer::kLookUp) search.has_path = false;
-        if (answer.value() != Answer::kTurn) continue;
+        if (answer == Answer::kLookUp) search.has_path = false;
+        if (answer != Answer::kTurn) continue;
       }
       BeginImage(job);
       if (locked.lock.is_held() && job.known_units != 0) {
@@ -103,10 +101,8 @@ Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const
     co_return Ok();
   }
   locked.lock.GiveUpTurn();  // A descent may have to take locks.
-  const Result<NodeCache::Step> path =
-      co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
-  if (!path) co_return path.error();
-  locked.path = path.value();
+  BOOST_OUTCOME_CO_TRY(path, co_await context_.descent.To(op, SearchGoal::Covering(key), 0));
+  locked.path = path;
   co_return Ok();
 }
 
@@ -292,11 +288,6 @@ void LeafLocker::AcceptRewritten(LockedLeaf& locked) const {
   Accept(locked, (2u << geometry.units()) - 1);
 }
 
-Task<Status> LeafLocker::ReleaseAfter(LockedLeaf& locked, Error error) {
-  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
-  co_return error;
-}
-
 void LeafLocker::HandOver(LockedLeaf& locked, LockTable::Waiter& next) const {
   if (next.wish != nullptr && next.wish->node == locked.leaf()) {
     LeafJob& job = LeafJob::From(*next.wish);
@@ -334,8 +325,8 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LeafJob& job, bool is_valid, Sea
     search.failed = leaf;
   }
   if (rules::IsDamaged(search.failures, kMaxFailures)) {
-    co_return co_await ReleaseAfter(
-        locked, CorruptNode(leaf, "a leaf that fails its checksums under its lock"));
+    co_return co_await locked.lock.ReleaseAfter(
+        CorruptNode(leaf, "a leaf that fails its checksums under its lock"));
   }
   const NodeCache::Step stale = locked.path;
   if (is_valid) ++context_.counters.cache.stale;
@@ -348,9 +339,8 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LeafJob& job, bool is_valid, Sea
   if (is_valid && !must_descend) {
     // The leaf has split: keys at or above its high fence are right of it.
     const Key low = locked.unit(write.unit).high().key;
-    const Result<RemotePtr> read = co_await ReleaseForSibling(locked, write.unit);
-    if (!read) co_return read.error();
-    sibling = read.value();
+    BOOST_OUTCOME_CO_TRY(read, co_await ReleaseForSibling(locked, write.unit));
+    sibling = read;
     locked.path = NodeCache::Step{sibling, 0, RemotePtr(), 0, low};
   } else {
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
@@ -360,17 +350,15 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LeafJob& job, bool is_valid, Sea
   context_.cache.ForgetPath(stale);
   if (must_descend) {
     search.is_afresh = true;
-    const Result<NodeCache::Step> path =
-        co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);
-    if (!path) co_return path.error();
-    locked.path = path.value();
+    BOOST_OUTCOME_CO_TRY(path, co_await context_.descent.To(op, SearchGoal::Covering(key), 0,
+                                                            Descent::Trust::kNothing));
+    locked.path = path;
   } else if (!sibling.is_null()) {
     search.left = stale.low;
     context_.events.OnHop(leaf, 0, stale.low);
   } else {
     // The node is another one now, or corrupt: the parent, read again, decides (rule R5).
-    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-    if (!root) co_return root.error();
+    BOOST_OUTCOME_CO_TRYV(co_await context_.nodes.ReadRoot(op));
   }
   search.has_path = !locked.path.node.is_null();
   // Another split or a loss may come between the READs of group and trailer, but not every time.
@@ -401,8 +389,7 @@ Task<Status> LeafLocker::LeaveFrozenLeaf(Op& op, LockedLeaf& locked, Search& sea
   if (search.disagreements == kMaxDisagreements) {
     co_return CorruptNode(stale.node, "a leaf that is frozen though a parent leads to it");
   }
-  const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-  if (!root) co_return root.error();
+  BOOST_OUTCOME_CO_TRYV(co_await context_.nodes.ReadRoot(op));
   co_return Ok();
 }
 
@@ -414,10 +401,9 @@ Task<Result<RemotePtr>> LeafLocker::ReleaseForSibling(LockedLeaf& locked, uint32
   const RemotePtr leaf = locked.leaf();
   const NodeVersion version = locked.unit(unit).version();
   const LocalAddress into = locked.image(geometry.trailer_offset());
-  const Result<RemoteLock::ReadState> read = co_await locked.lock.ReleaseAndRead(
-      Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes, into));
-  if (!read) co_return read.error();
-  if (read.value() == RemoteLock::ReadState::kUnknown) co_return RemotePtr();
+  BOOST_OUTCOME_CO_TRY(read, co_await locked.lock.ReleaseAndRead(Verb::Read(
+                                 leaf.offset() + geometry.trailer_offset(), kTrailerBytes, into)));
+  if (read == RemoteLock::ReadState::kUnknown) co_return RemotePtr();
   const std::optional<TrailerView> trailer =
       rules::ParseTrailer({into.data, kTrailerBytes}, leaf, geometry);
   if (!trailer || trailer->version() != version) co_return RemotePtr();

@@ -59,8 +59,6 @@ class LeafLocker {
   void AcceptRewritten(LockedLeaf& locked) const;
   // Corrects the cache's hint for the leaf, to which `key` belongs, by the units that are known.
   void LearnHint(const LockedLeaf& locked, KeyView key) const;
-  // Releases the lock. Returns `error`, or the error of the release.
-  static Task<Status> ReleaseAfter(LockedLeaf& locked, Error error);
   // Gives `next` the lock and, if it wants this leaf, the known units.
   void HandOver(LockedLeaf& locked, LockTable::Waiter& next) const;
 

@@ -149,8 +149,8 @@ Task<Status> LeafRewriter::Rewrite(Op& op, LeafJob& job, WriteBatch& batch, size
   LockedLeaf& locked = job.locked;
   assert(locked.lock.is_held() && locked.trailer);
   if (!locked.trailer->low().Matches(locked.path.low)) {
-    co_return co_await LeafLocker::ReleaseAfter(
-        locked, CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
+    co_return co_await locked.lock.ReleaseAfter(
+        CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
   }
   if (Overwrite(locked, batch, first, end)) {
     tally.updated += end - first;
@@ -165,7 +165,7 @@ Task<Status> LeafRewriter::Rewrite(Op& op, LeafJob& job, WriteBatch& batch, size
     co_return co_await CommitWhole(locked, locked.image());
   }
   const Status known = co_await leaves_.ReadLongKeys(op, locked);
-  if (!known) co_return co_await LeafLocker::ReleaseAfter(locked, known.error());
+  if (!known) co_return co_await locked.lock.ReleaseAfter(known.error());
   const auto scratch = idle_.Take(context_.geometry());
   const bool has_changed = Merge(locked, batch, first, end, *scratch, tally);
   if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(job);
@@ -247,7 +247,7 @@ Task<Status> LeafRewriter::RewriteInPlace(LockedLeaf& locked, const LeafContent&
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
   Result<BufferLease> lease = context_.links.Buffer(geometry.node_bytes());
-  if (!lease) co_return co_await LeafLocker::ReleaseAfter(locked, lease.error());
+  if (!lease) co_return co_await locked.lock.ReleaseAfter(lease.error());
   const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
   const uint64_t hint = packer.Encode(image, leaf, content);
   BOOST_OUTCOME_CO_TRYV(co_await CommitWhole(locked, lease.value().address()));

@@ -52,12 +52,10 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view
   const bool is_long = kind == Entry::Kind::kLong;
   const auto length =
       is_long ? LongContentBytes(entry.key, value) : static_cast<uint32_t>(value.size());
-  Result<BufferLease> buffer = context_.links.Buffer(BlockReadBytes(length));
-  if (!buffer) co_return buffer.error();
-  block.bytes = std::move(buffer.value());
-  Result<Allocated<BlockPtr>> allocated = co_await context_.memory.AllocateBlock(op, length);
-  if (!allocated) co_return allocated.error();
-  block.memory = std::move(allocated.value());
+  BOOST_OUTCOME_CO_TRY(buffer, context_.links.Buffer(BlockReadBytes(length)));
+  block.bytes = std::move(buffer);
+  BOOST_OUTCOME_CO_TRY(allocated, co_await context_.memory.AllocateBlock(op, length));
+  block.memory = std::move(allocated);
   const BlockPtr pointer = block.memory.pointer();
   if (is_long) {
     block.ref = EncodeLongBlock(pointer, entry.key, value, block.bytes.data());
@@ -200,9 +198,8 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
     const uint32_t losses_before = reading.retries;
     if (modification.noted()) {
       reading.began = began;
-      Result<std::optional<std::string>> read = co_await ReadNoted(reading, key, modification);
-      if (!read) co_return read.error();
-      value = std::move(read.value());
+      BOOST_OUTCOME_CO_TRY(read, co_await ReadNoted(reading, key, modification));
+      value = std::move(read);
     }
     if (value || !modification.noted()) {
       modification.Plan(value);
@@ -277,8 +274,7 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
   Entry::Kind kind = stores ? KindFor(write.entry.key, value) : Entry::Kind::kInline;
   for (;;) {
     if (kind != write.entry.kind) {
-      const Status prepared = co_await PrepareBlock(op, kind, value, block.emplace(), job);
-      if (!prepared) co_return prepared.error();
+      BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, kind, value, block.emplace(), job));
       alongside = &block->batch;
     }
     // RT 1.
@@ -350,8 +346,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
       read = co_await leaves_.ReadOverflow(locked);
     }
     if (!read) {
-      const Status ended = co_await LeafLocker::ReleaseAfter(locked, read.error());
-      co_return ended.error();
+      co_return co_await locked.lock.ReleaseAfter(read.error());
     }
     applied = editor.Apply(write);
   }
@@ -366,8 +361,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
     co_return co_await splitter_.Rewrite(op, locked, write);
   }
 
-  const Status status = co_await committer_.Commit(job);
-  if (!status) co_return status.error();
+  BOOST_OUTCOME_CO_TRYV(co_await committer_.Commit(job));
   if (applied == LeafEditor::Applied::kRefused && !write.status) co_return write.status.error();
   co_return Edited::kDone;
 }
@@ -423,7 +417,7 @@ Task<Status> LeafWriter::EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size
       tally = {};
       locked.editor->ForgetChanges();
       const Status read = co_await leaves_.ReadRest(locked);
-      if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
+      if (!read) co_return co_await locked.lock.ReleaseAfter(read.error());
     }
     status = co_await rewriter_.Rewrite(op, job, batch, next, end, tally);
   }

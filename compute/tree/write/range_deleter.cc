@@ -1,6 +1,7 @@
 #include "compute/tree/write/range_deleter.h"
 
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,22 +15,26 @@ constexpr uint32_t kMostBlockedMerges = 8;
 
 }  // namespace
 
-Task<RangeDeletion> RangeDeleter::Delete(ScanRange range,
+Task<RangeDeletion> RangeDeleter::Delete(KeyRange keys,
                                          std::function<bool(uint64_t deleted)> progress) {
   RangeDeletion done;
-  range.keys_only = true;
-  Scan& scan = scanner_.Open(std::move(range), std::numeric_limits<uint64_t>::max());
+  std::optional<ScanRange> range = RangeOf(std::move(keys.from), std::move(keys.to), keys.prefix);
+  if (!range) co_return done;
+  ++context_.counters.of(OperationClass::kScan).operations;
+  range->keys_only = true;
+  std::unique_ptr<Scan> scan =
+      scanner_.Open(std::move(*range), std::numeric_limits<uint64_t>::max());
   Page page;
   bool goes_on = true;
   while (goes_on) {
-    Result<bool> has_more = co_await Read(scan, page);
+    Result<bool> has_more = co_await Read(*scan, page);
     co_await Delete(page, done);
     if (!has_more && done.status) done.status = std::move(has_more.error());
     goes_on = done.status && has_more.value();
     co_await MergeNoted(page.keys.size());
     if (progress && !progress(done.deleted)) break;
   }
-  scanner_.Close(scan);
+  scanner_.Close(std::move(scan));
   co_return done;
 }
 

@@ -32,7 +32,7 @@ class RangeDeleter {
       : context_(context), scanner_(scanner), batches_(batches), merger_(merger) {}
 
   // As Session::DeleteRange.
-  Task<RangeDeletion> Delete(ScanRange range, std::function<bool(uint64_t deleted)> progress);
+  Task<RangeDeletion> Delete(KeyRange keys, std::function<bool(uint64_t deleted)> progress);
 
  private:
   // Keys that are deleted together.
