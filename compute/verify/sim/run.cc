@@ -155,6 +155,7 @@ class Run {
         std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
     recorder_.Note(fmt::format("client {} stops for {} us", victim.number(), pause.count()));
     network_.PauseClient(victim.uuid(), network_.Now() + pause);
+    verdict_.ClientStops(victim.uuid(), network_.Now() + pause);
     if (plan_.longest_lag_us != 0) {
       lagging_.Draw(victim, network_.Now() + pause, plan_.longest_lag_us, random_);
     }

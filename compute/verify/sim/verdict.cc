@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "compute/session/registration.h"
+
 namespace gossamer::simulator {
 namespace {
 
@@ -79,8 +81,17 @@ void Verdict::Wrong(std::string sentence) {
   if (problems_.size() < kKept) problems_.push_back(std::move(sentence));
 }
 
+void Verdict::ClientStops(uint64_t client_uuid, Endpoint::Clock::time_point until) {
+  if (until - network_.Now() >= kSilentRegistration) stops_[client_uuid].push_back(until);
+}
+
 void Verdict::Judge(FailedOperation operation, const Error& error) {
   operation.stood_still_until = stood_still_until_;
+  const auto stops = stops_.find(operation.client_uuid);
+  if (stops != stops_.end() && stops->second.size() >= kMostSilences) {
+    operation.stood_still_until =
+        std::max(operation.stood_still_until, std::optional(stops->second.back()));
+  }
   // Contended is never explained: locks of the dead are taken over, and stops are shorter than
   // waits.
   const bool is_explained =

@@ -1,6 +1,7 @@
 // What is wrong with a run, and which errors its faults explain.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,8 +19,9 @@ struct FailedOperation {
   uint64_t client_uuid = 0;
   uint64_t endpoint_id = 0;  // of its session
   Endpoint::Clock::time_point since;
-  // When somebody last opened or closed a session until then, which is not polled: nobody else ran,
-  // and what the others waited for seemed silent.
+  // Until when what it waited for seemed silent, because nobody ran: somebody opened or closed a
+  // session, which is not polled; or its own client stood still, so often that its sessions take
+  // that for a silent memory server.
   std::optional<Endpoint::Clock::time_point> stood_still_until = {};
 };
 
@@ -42,6 +44,8 @@ class Verdict {
   void StoodStillSince(Endpoint::Clock::time_point since) {
     if (network_.Now() > since) stood_still_until_ = network_.Now();
   }
+  // The client stands still from now on.
+  void ClientStops(uint64_t client_uuid, Endpoint::Clock::time_point until);
   // An operation ended with `error`. That is wrong unless the operation met a fault that explains
   // it.
   void Judge(FailedOperation operation, const Error& error);
@@ -82,6 +86,8 @@ class Verdict {
   const Plan& plan_;
   const SimNetwork& network_;
   std::optional<Endpoint::Clock::time_point> stood_still_until_;  // the last time
+  // The ends of a client's stops that were as long as a silence.
+  std::map<uint64_t, std::vector<Endpoint::Clock::time_point>> stops_;
   uint64_t explained_ = 0;
   uint64_t lost_ = 0;
   std::vector<std::string> problems_;
