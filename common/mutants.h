@@ -115,10 +115,12 @@ namespace mutants {
 inline Mutant broken_rule = Mutant::kNone;
 }  // namespace mutants
 
+inline constexpr bool kHasMutants = true;
 inline bool IsBroken(Mutant mutant) { return mutants::broken_rule == mutant; }
 
 #else
 
+inline constexpr bool kHasMutants = false;
 constexpr bool IsBroken(Mutant /*mutant*/) { return false; }
 
 #endif

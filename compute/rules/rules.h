@@ -13,11 +13,8 @@
 // Thread-safety: thread-safe. Cost: inline; that of the rule.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -32,33 +29,34 @@
 
 namespace gossamer::rules {
 
+// What the functions of the same names do where their rule is broken (compute/verify/sim).
+namespace broken {
+
+std::optional<GroupView> ParseUnit(std::span<const std::byte> bytes, RemotePtr leaf, uint32_t unit,
+                                   KeyView within, KeyView sought);
+std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,
+                                        const LeafGeometry& geometry);
+std::optional<std::string_view> ParseBlock(const BlockRef& block, std::span<const std::byte> bytes);
+
+}  // namespace broken
+
 // -- Reading
 
 // R1: bytes that were read count only if their checksum fits them, their place and their
 // generation. Returns nothing otherwise.
-// `within`: as for GroupView::Parse.
+// `within`: as for GroupView::Parse; the unit's prefix is taken from it, and not from the key that
+// is `sought`.
 inline std::optional<GroupView> ParseUnit(std::span<const std::byte> bytes, RemotePtr leaf,
-                                          uint32_t unit, KeyView within) {
-  if (IsBroken(Mutant::kR1)) {
-    SealUnit({const_cast<std::byte*>(bytes.data()), bytes.size()}, leaf, unit, within);
-  }
+                                          uint32_t unit, KeyView within,
+                                          [[maybe_unused]] KeyView sought) {
+  if constexpr (kHasMutants) return broken::ParseUnit(bytes, leaf, unit, within, sought);
   return GroupView::Parse(bytes, leaf, unit, within);
-}
-// R1, of a unit that was accepted, and in which `key` is sought: its prefix is not taken from the
-// key. Its mutant takes it.
-inline void KeepPrefix(std::optional<GroupView>& accepted, std::span<const std::byte> bytes,
-                       KeyView key) {
-  if (!IsBroken(Mutant::kR1Prefix)) return;
-  if (accepted && key.size() >= accepted->prefix().size()) accepted = GroupView::Trust(bytes, key);
 }
 // R1, of a trailer.
 inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,
                                                const LeafGeometry& geometry) {
-  if (!IsBroken(Mutant::kR1Trailer)) return TrailerView::Parse(bytes, leaf, geometry);
-  std::array<std::byte, kTrailerBytes> sealed;
-  std::copy_n(bytes.begin(), kTrailerBytes, sealed.begin());
-  Seal(UnitSeed(leaf, geometry.units()), sealed);
-  return TrailerView::Parse(sealed, leaf, geometry);
+  if constexpr (kHasMutants) return broken::ParseTrailer(bytes, leaf, geometry);
+  return TrailerView::Parse(bytes, leaf, geometry);
 }
 // R1: memory of a node is used again under the next generation.
 inline RemotePtr NextUse(RemotePtr node) {
@@ -67,16 +65,8 @@ inline RemotePtr NextUse(RemotePtr node) {
 // R1, of a value block.
 inline std::optional<std::string_view> ParseBlock(const BlockRef& block,
                                                   std::span<const std::byte> bytes) {
-  if (!IsBroken(Mutant::kR1Generation)) return DecodeBlock(block, bytes);
-  // As if neither the seed nor the entry told generations apart.
-  BlockRef any = block;
-  std::memcpy(&any.checksum, bytes.data(), sizeof any.checksum);
-  std::optional<std::string_view> value;
-  do {
-    any.pointer = any.ptr().NextGeneration().word();
-    value = DecodeBlock(any, bytes);
-  } while (!value && any.pointer != block.pointer);
-  return value;
+  if constexpr (kHasMutants) return broken::ParseBlock(block, bytes);
+  return DecodeBlock(block, bytes);
 }
 
 // R1, of the block of a long key: different keys may have one hash, and the block tells which one

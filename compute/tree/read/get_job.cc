@@ -37,9 +37,7 @@ void GetJob::AddOverflowRead(const LeafGeometry& geometry, LocalAddress into, Ba
 std::optional<GroupView> GetJob::Parse(const LeafGeometry& geometry, size_t at, uint32_t unit,
                                        KeyView key, KeyView within) const {
   const std::span<std::byte> bytes(bytes_ + at, geometry.unit_bytes());
-  std::optional<GroupView> group = rules::ParseUnit(bytes, spot_.leaf, unit, within);
-  rules::KeepPrefix(group, bytes, key);
-  return group;
+  return rules::ParseUnit(bytes, spot_.leaf, unit, within, key);
 }
 
 GetJob::Answer GetJob::Judge(TreeContext& context, KeyView key, KeyView within,
