@@ -120,9 +120,10 @@ class RemoteAllocator {
   // What an operation does that all servers refused memory. Others give back what they do not use
   // within `patience`. As long as some memory comes back in that time, it waits on.
   enum class Refusal : uint8_t {
-    kFinal,         // nobody gave anything back lately
-    kAskForOthers,  // as kWait, once in kBetweenWaits: if there are no other compute servers, call EndWait
-    kWait,          // until they may have given something back
+    kFinal,  // nobody gave anything back lately
+    // As kWait, once in kBetweenWaits: if there are no other compute servers, call EndWait.
+    kAskForOthers,
+    kWait,  // until they may have given something back
   };
   Refusal JudgeRefusal(Clock::time_point now);
   void EndWait();

@@ -123,8 +123,8 @@ void SessionAllocator::TendPassedOver(Op& op) {
 
 Task<void> SessionAllocator::ReplacePassedOver(Loss loss) {
   Op op;
-  const Status replaced = co_await links_.Replace(op, loss);
-  static_cast<void>(replaced);  // a failure leaves the server out for longer
+  // A failure leaves the server out for longer.
+  static_cast<void>(co_await links_.Replace(op, loss));
 }
 
 }  // namespace gossamer

@@ -7,7 +7,8 @@
 //
 // - all sizes are compared over the same time, and old trials do not count;
 // - a trial that was interrupted by other threads does not count either;
-// - a choice that is no trial reads no clock, and trials of a slow size cost a part of 1 / kTrialEvery;
+// - a choice that is no trial reads no clock, and trials of a slow size cost a kTrialEvery-th
+//   part;
 // - a new workload is followed after some kWindow / 2 * kSizes.size() * kTrialEvery chunks.
 //
 // The first chunks are all trials, until each size has kWindow of them: some 5,000 keys.

@@ -4,7 +4,8 @@
 // below), and the images of internal nodes of the tree (payload: a remote child, and for a leaf its
 // hint). It is one block of cache lines:
 //
-//   | header | samples (wide nodes) | digests: 16 a line | payload | ends | prefix | suffixes | tail |
+//   | header | samples (wide nodes) | digests: 16 a line | payload | ends | prefix | suffixes |
+//     tail |
 //
 // A *digest* is 31 bits of a key's difference from separator 1: of the 8 bytes of a key at
 // `word_at`, as a big-endian integer, the difference is shifted right until the greatest fits. So

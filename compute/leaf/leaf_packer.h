@@ -5,7 +5,9 @@
 //
 //   for (size_t begin = 0; begin < entries.size();) {
 //     const LeafPacker::Placed placed = packer.Place({entries, low, high, begin}, limit);
-//     const uint64_t hint = packer.Encode(image, leaf, content of [begin, placed.end), with placed.own);
+//     content.entries = entries [begin, placed.end);
+//     content.own = placed.own;
+//     const uint64_t hint = packer.Encode(image, leaf, content);
 //     begin = placed.end;
 //   }
 //
@@ -75,7 +77,7 @@ class LeafPacker {
   // Whether a leaf may have a prefix of its own.
   enum class Own : uint8_t {
     kNever,
-    kForRoom,  // if the leaf then has room for more: not for the few bytes that would soon be used up
+    kForRoom,   // if the leaf then has room for more than the few bytes that are soon used up
     kAsNeeded,  // if all entries fit with it only
   };
   // Whether all entries of `content` fit into one leaf, placed in the given order. Those of a leaf

@@ -25,14 +25,8 @@ Task<Result<control::LeaseQueryReply>> Query(Scheduler& scheduler, ServerId serv
 
 }  // namespace
 
-bool LeaseStatus::HasEnded(ServerId server, Lease lease) const {
-  const std::lock_guard guard(mutex_);
-  const auto found = ask_again_at_.find(NameOf(server, lease));
-  return found != ask_again_at_.end() && found->second == kNever;
-}
-
 Task<Result<LeaseState>> LeaseStatus::Ask(Scheduler& scheduler, ServerId server, Lease lease) {
-  const Name name = NameOf(server, lease);
+  const Name name(server, lease.compute, lease.incarnation);
   {
     const Clock::time_point now = scheduler.Now();
     const std::lock_guard guard(mutex_);

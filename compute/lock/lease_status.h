@@ -36,11 +36,9 @@ Task<Result<LeaseState>> AskAboutLease(Scheduler& scheduler, ServerId server, Le
 
 class LeaseStatus {
  public:
-  // Whether `lease`, from a lock word of `server`, is known to have ended.
-  bool HasEnded(ServerId server, Lease lease) const;
-  // Likewise, but asks the server if that is not known. All threads together ask about one lease
-  // once at a time, about every kAskInterval. kInForce may also mean that another thread has just
-  // asked: ask again later.
+  // Whether `lease`, from a lock word of `server`, has ended: asks the server, unless that is known.
+  // All threads together ask about one lease once at a time, about every kAskInterval. kInForce may
+  // also mean that another thread has just asked: ask again later.
   // Errors: NodeUnreachable if the server does not answer.
   // Cost: 0 or 1 RT, and as many SENDs.
   Task<Result<LeaseState>> Ask(Scheduler& scheduler, ServerId server, Lease lease);
@@ -50,11 +48,8 @@ class LeaseStatus {
  private:
   using Clock = Scheduler::Clock;
   using Name = std::tuple<ServerId, ComputeId, uint32_t>;
-  static Name NameOf(ServerId server, Lease lease) {
-    return {server, lease.compute, lease.incarnation};
-  }
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   // Guarded by mutex_. When to ask about a lease again; kNever: it has ended.
   static constexpr Clock::time_point kNever = Clock::time_point::max();
   std::map<Name, Clock::time_point> ask_again_at_;

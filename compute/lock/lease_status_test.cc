@@ -41,23 +41,18 @@ class LeaseStatusTest : public ::testing::Test {
 
 TEST_F(LeaseStatusTest, RemembersWhatHasEndedAndNothingElse) {
   Thread thread(*port_);
-  EXPECT_FALSE(status_.HasEnded(kServer, kLease));
   EXPECT_EQ(Ask(thread).value(), LeaseState::kInForce);
-  EXPECT_FALSE(status_.HasEnded(kServer, kLease));
   server_.Allow(false);
   thread.endpoint.Pass(LeaseStatus::kAskInterval);
   EXPECT_EQ(Ask(thread).value(), LeaseState::kEnded);
-  EXPECT_TRUE(status_.HasEnded(kServer, kLease));
-  EXPECT_FALSE(status_.HasEnded(kServer, {kLease.compute, 6})) << "its next lease";
-  EXPECT_FALSE(status_.HasEnded(kServer, {ComputeId{8}, 5}));
-  EXPECT_FALSE(status_.HasEnded(ServerId{4}, kLease)) << "of another server";
+  server_.Allow(true);
   EXPECT_EQ(Ask(thread).value(), LeaseState::kEnded);
   EXPECT_EQ(server_.queries(), 2) << "an ended lease is not asked about";
-}
-
-TEST_F(LeaseStatusTest, NothingHasEndedUntilTheServerSaysSo) {
-  EXPECT_FALSE(status_.HasEnded(ServerId{0}, Lease{}));
-  EXPECT_FALSE(status_.HasEnded(ServerId{0}, {ComputeId{1}, 1}));
+  EXPECT_EQ(Ask(thread, {kLease.compute, 6}).value(), LeaseState::kInForce) << "its next lease";
+  EXPECT_EQ(Ask(thread, {ComputeId{8}, 5}).value(), LeaseState::kInForce);
+  EXPECT_EQ(server_.queries(), 4);
+  EXPECT_FALSE(thread.scheduler.Run(status_.Ask(thread.scheduler, ServerId{4}, kLease)))
+      << "another server, which does not answer";
 }
 
 TEST_F(LeaseStatusTest, AsksNoMoreThanNowAndThen) {
@@ -97,7 +92,6 @@ TEST_F(LeaseStatusTest, AServerThatDoesNotAnswerIsAnError) {
   const Result<LeaseState> ended = Ask(thread);
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Code::kNodeUnreachable);
-  EXPECT_FALSE(status_.HasEnded(kServer, kLease));
 }
 
 TEST_F(LeaseStatusTest, ManyLeasesPushOutOthersAndNoneIsInvented) {
@@ -106,9 +100,13 @@ TEST_F(LeaseStatusTest, ManyLeasesPushOutOthersAndNoneIsInvented) {
   constexpr uint32_t kMany = 5000;
   for (uint32_t i = 1; i <= kMany; ++i) {
     EXPECT_EQ(Ask(thread, {ComputeId{1}, i}).value(), LeaseState::kEnded);
-    EXPECT_TRUE(status_.HasEnded(kServer, {ComputeId{1}, i}));
-    EXPECT_FALSE(status_.HasEnded(kServer, {ComputeId{1}, kMany + i}));
+    EXPECT_EQ(Ask(thread, {ComputeId{1}, i}).value(), LeaseState::kEnded);
+    EXPECT_EQ(server_.queries(), i) << "known";
   }
+  EXPECT_EQ(Ask(thread, {ComputeId{1}, 1}).value(), LeaseState::kEnded);
+  EXPECT_EQ(server_.queries(), kMany + 1) << "forgotten";
+  server_.Allow(true);
+  EXPECT_EQ(Ask(thread, {ComputeId{1}, kMany + 1}).value(), LeaseState::kInForce);
 }
 
 TEST_F(LeaseStatusTest, ThreadsAskAndLook) {
@@ -121,7 +119,7 @@ TEST_F(LeaseStatusTest, ThreadsAskAndLook) {
         while (Ask(thread, {ComputeId{1}, i}).value() == LeaseState::kInForce) {
           thread.endpoint.Pass(LeaseStatus::kAskInterval);
         }
-        EXPECT_TRUE(status_.HasEnded(kServer, {ComputeId{1}, i}));
+        EXPECT_EQ(Ask(thread, {ComputeId{1}, i}).value(), LeaseState::kEnded);
       }
     });
   }

@@ -114,8 +114,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
     if (may_post) {
       may_post = CheckLinks();
       if (!may_post) {
-        const Status released = co_await Release();
-        static_cast<void>(released);  // The commit's error is returned.
+        static_cast<void>(co_await Release());  // The commit's error is returned.
       }
     }
     if (!may_post) {
@@ -161,8 +160,8 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   const Result<NodeVersion> found_version = co_await ReadVersion(*changed);
   if (found_version && found_version.value() != changed->version) co_return Outcome::kNotApplied;
   if (!found_version || is_released) {
-    const Status released = co_await Release();
-    static_cast<void>(released);  // The write stands, or stays unknown, with or without the lock.
+    // The write stands, or stays unknown, with or without the lock.
+    static_cast<void>(co_await Release());
   }
   if (!found_version) co_return unknown(found_version.error().ToString());
   co_return Outcome::kApplied;

@@ -11,10 +11,12 @@
 // A lock that is *held* ends in one of four ways:
 //
 //   Release   CAS from exactly the word taken to 0 (rules L1, L2).
-//   Commit    WRITEs and then the same CAS, in one batch: WRITE before WRITE before atomic (O1, O2), so that the next
-//             holder and every reader sees the WRITEs in their order.
-//   HandOver  Commit keeps the word, and the next coroutine in the LockTable's queue gets turn and lock (rule L3).
-//   orphaned  The memory server is out of reach: the lock goes to OrphanedLocks, which settles it later (rule U5).
+//   Commit    WRITEs and then the same CAS, in one batch: WRITE before WRITE before atomic (O1,
+//             O2), so that the next holder and every reader sees the WRITEs in their order.
+//   HandOver  Commit keeps the word, and the next coroutine in the LockTable's queue gets turn and
+//             lock (rule L3).
+//   orphaned  The memory server is out of reach: the lock goes to OrphanedLocks, which settles it
+//             later (rule U5).
 //
 // A verb may end without saying whether it took effect. Then the turn is kept, so that no other
 // coroutine here mistakes this lock's word for its own; the queue pair is destroyed and replaced

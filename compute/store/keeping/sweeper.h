@@ -2,14 +2,16 @@
 //
 // Orphaned memory belongs to a lease that has ended. Some of it is part of the tree. The rest was
 // never linked, or is not linked any more, and nobody knows of it (rule U4). A sweep
-//   1. lists the orphaned memory whose owner can link nothing of it any more: the owner is registered nowhere, or again where
-//      the memory is, and so has forgotten it;
-//   2. waits for an epoch of every memory server: what the owner had on its way to link it has landed;
-//   3. reads the whole tree, and marks the orphaned nodes and blocks that it meets. From 2 on a node or block that is not in
-//      the tree never enters it again;
-//   4. waits for another epoch: what other compute servers removed from the tree up to here, they have given back, and no
-//      pointer to memory without a mark is left;
-//   5. gives back what is still orphaned and has no mark, unless a server has joined meanwhile: then it begins anew.
+//   1. lists the orphaned memory whose owner can link nothing of it any more: the owner is
+//      registered nowhere, or again where the memory is, and so has forgotten it;
+//   2. waits for an epoch of every memory server: what the owner had on its way to link it has
+//      landed;
+//   3. reads the whole tree, and marks the orphaned nodes and blocks that it meets. From 2 on a
+//      node or block that is not in the tree never enters it again;
+//   4. waits for another epoch: what other compute servers removed from the tree up to here, they
+//      have given back, and no pointer to memory without a mark is left;
+//   5. gives back what is still orphaned and has no mark, unless a server has joined meanwhile:
+//      then it begins anew.
 // PROTOCOL.md ("Sweeping") has the argument. The sweep holds no lock, and changes nothing before 5.
 // So it may die at any time, and several may run.
 //

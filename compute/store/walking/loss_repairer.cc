@@ -30,24 +30,24 @@ Task<Result<RepairReport>> LossRepairer::Run() {
   for (const ServerId server : options_.lost) report_.lost_servers.push_back(ToInteger(server));
   uint32_t top = 0;
   const auto find_top = [&](Op& op) -> Task<Status> {
-    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-    if (!root) co_return root.error();
-    if (IsLost(root.value().pointer())) {
+    BOOST_OUTCOME_CO_TRY(root, co_await context_.nodes.ReadRoot(op));
+    if (IsLost(root.pointer())) {
       co_return MakeError(
           Code::kNodeUnreachable,
           fmt::format(
               "the root was on memory server {}, which is gone: the store cannot be repaired. "
               "Write what is left with gossamer dump --salvage, and load it into a new store",
-              ToInteger(root.value().pointer().server())));
+              ToInteger(root.pointer().server())));
     }
-    top = root.value().level();
+    top = root.level();
     co_return Ok();
   };
   Status done = co_await Do(find_top);
-  if (done) done = co_await MendLevel(top);
+  // The siblings of a level are mended before children of its nodes are replaced.
+  if (done) done = co_await WalkLevel(top, &LossRepairer::VisitNode);
   for (uint32_t level = top; done && level > 0; --level) {
-    done = co_await ReplaceChildren(level);
-    if (done) done = co_await MendLevel(level - 1);
+    done = co_await WalkLevel(level, &LossRepairer::VisitParent);
+    if (done) done = co_await WalkLevel(level - 1, &LossRepairer::VisitNode);
   }
   if (is_stopped_) {
     report_.was_stopped = true;
@@ -163,14 +163,9 @@ Task<Status> LossRepairer::WalkLevel(uint32_t level, Visit visit) {
   co_return Ok();
 }
 
-Task<Status> LossRepairer::ReplaceChildren(uint32_t level) {
-  return WalkLevel(level, &LossRepairer::VisitParent);
-}
-
 Task<Status> LossRepairer::VisitParent(Op& op, uint32_t level, const Key& from, HighFence& next) {
   BOOST_OUTCOME_CO_TRYV(Tell());
-  BOOST_OUTCOME_CO_TRY(found, co_await Find(op, SearchGoal::Covering(from), level));
-  Place& place = found;
+  BOOST_OUTCOME_CO_TRY(place, co_await Find(op, SearchGoal::Covering(from), level));
   if (place.level < level) {
     next = {};  // the tree has become lower
     co_return Ok();
@@ -279,8 +274,7 @@ Task<Status> LossRepairer::ReplaceChildrenOf(Op& op, const Place& place, const I
 Task<Result<RemotePtr>> LossRepairer::FindByLeft(Op& op, uint32_t level, const Key& low) {
   if (low.view().empty()) co_return RemotePtr();
   const HighFence bound = HighFence::At(low);
-  BOOST_OUTCOME_CO_TRY(found, co_await Find(op, SearchGoal::Below(bound), level));
-  Place& place = found;
+  BOOST_OUTCOME_CO_TRY(place, co_await Find(op, SearchGoal::Below(bound), level));
   while (place.level == level && !IsLost(place.node)) {
     BOOST_OUTCOME_CO_TRY(ends, co_await ReadEnds(op, place));
     if (ends.high.infinite || ends.high.key.view() > low.view()) break;
@@ -359,8 +353,7 @@ Task<Status> LossRepairer::Commit(Op& op, const Place& place, NodeVersion versio
 
 Task<Status> LossRepairer::ReleaseAfter(RemoteLock& lock, Error error) {
   if (lock.is_held()) {
-    const Status released = co_await lock.Release();
-    static_cast<void>(released);  // nothing rests on what was read
+    static_cast<void>(co_await lock.Release());  // nothing rests on what was read
   }
   co_return error;
 }
@@ -371,14 +364,9 @@ std::span<std::byte> LossRepairer::ImageIn(BufferLease& buffers) const {
 
 // ---- Siblings and entries
 
-Task<Status> LossRepairer::MendLevel(uint32_t level) {
-  return WalkLevel(level, &LossRepairer::VisitNode);
-}
-
 Task<Status> LossRepairer::VisitNode(Op& op, uint32_t level, const Key& from, HighFence& next) {
   BOOST_OUTCOME_CO_TRYV(Tell());
-  BOOST_OUTCOME_CO_TRY(found, co_await Find(op, SearchGoal::Covering(from), level));
-  Place& place = found;
+  BOOST_OUTCOME_CO_TRY(place, co_await Find(op, SearchGoal::Covering(from), level));
   if (place.level < level) {
     next = {};
     co_return Ok();
@@ -390,8 +378,7 @@ Task<Status> LossRepairer::VisitNode(Op& op, uint32_t level, const Key& from, Hi
   }
   // Nodes without downlinks follow it, up to the one that covers `from`.
   for (;;) {
-    BOOST_OUTCOME_CO_TRY(read, co_await ReadEnds(op, place));
-    const Ends& ends = read;
+    BOOST_OUTCOME_CO_TRY(ends, co_await ReadEnds(op, place));
     if (IsLost(ends.sibling) && !options_.dry_run && rules::MendsSiblings()) {
       next = HighFence::At(from);  // to be visited with the sibling mended
       co_return co_await MendSibling(op, place, ends);
@@ -415,8 +402,7 @@ Task<Status> LossRepairer::VisitNode(Op& op, uint32_t level, const Key& from, Hi
 
 Task<Status> LossRepairer::LookBehind(Op& op, const Place& place, const Key& high,
                                       HighFence& next) {
-  BOOST_OUTCOME_CO_TRY(right, co_await Find(op, SearchGoal::Covering(high), place.level));
-  const Place& there = right;
+  BOOST_OUTCOME_CO_TRY(there, co_await Find(op, SearchGoal::Covering(high), place.level));
   next = HighFence::At(high);
   // One with a downlink has been counted.
   if (there.level > place.level || there.low == high) co_return Ok();
@@ -429,8 +415,7 @@ Task<Status> LossRepairer::LookBehind(Op& op, const Place& place, const Key& hig
 Task<Status> LossRepairer::MendSibling(Op& op, const Place& place, const Ends& ends) {
   const uint32_t level = place.level;
   const Key high = ends.high.key;
-  BOOST_OUTCOME_CO_TRY(right, co_await Find(op, SearchGoal::Covering(high), level));
-  const Place& there = right;
+  BOOST_OUTCOME_CO_TRY(there, co_await Find(op, SearchGoal::Covering(high), level));
   const bool has_downlink = there.level == level && there.low == high;
   if (there.level != level || (has_downlink && IsLost(there.node))) co_return HasChanged();
   // A lost node without a downlink ends where the next downlink is.

@@ -86,14 +86,12 @@ class LossRepairer {
   Task<Result<Place>> Find(Op& op, SearchGoal goal, uint32_t level);
   Task<Result<Ends>> ReadEnds(Op& op, const Place& place);
 
-  // Replaces the lost children of all nodes of `level`. Requires (unchecked): no sibling of this
-  // level is lost.
-  Task<Status> ReplaceChildren(uint32_t level);
   using Visit = Task<Status> (LossRepairer::*)(Op& op, uint32_t level, const Key& from,
                                                HighFence& next);
   // Visits the nodes of a level from left to right; `visit` sets `next` to where the next one
   // starts.
   Task<Status> WalkLevel(uint32_t level, Visit visit);
+  // Replaces the lost children of the node. Requires (unchecked): no sibling of its level is lost.
   Task<Status> VisitParent(Op& op, uint32_t level, const Key& from, HighFence& next);
   // `seen`: the node as read before. `behind`: the first child of the next node of this level.
   // `below`: for each lost child that is an internal node, the node that is to be its first child.
@@ -103,9 +101,8 @@ class LossRepairer {
   // known.
   Task<Result<RemotePtr>> FindByLeft(Op& op, uint32_t level, const Key& low);
 
-  // Mends the siblings of `level`, and removes entries with lost blocks. Requires (unchecked): of
-  // lost nodes to which downlinks lead there are none.
-  Task<Status> MendLevel(uint32_t level);
+  // Mends the sibling of the node, and removes entries with lost blocks. Requires (unchecked): of
+  // lost nodes of its level to which downlinks lead there are none.
   Task<Status> VisitNode(Op& op, uint32_t level, const Key& from, HighFence& next);
   // Has the node lead to what covers the keys behind it.
   Task<Status> MendSibling(Op& op, const Place& place, const Ends& ends);

@@ -201,7 +201,8 @@ void Scanner::PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafVie
   if (is_joined) {
     ++scan.at;
   } else {
-    scan.hop = Scan::Hop{ref, leaf.trailer().sibling(), high.key};
+    scan.ended_early = ref;
+    scan.hop = {leaf.trailer().sibling(), RemotePtr(), 0, high.key};
   }
 }
 
@@ -412,22 +413,24 @@ Task<Result<LeafView>> Scanner::ReadLeaf(Op& op, ScanPage& page, const NodeCache
   co_return *leaf;
 }
 
-Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan, const Scan::Hop& hop) {
-  if (hop.sibling.is_null()) return CorruptNode(hop.from.leaf, "a leaf that ends early");
+Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan,
+                                                          const NodeCache::LeafRef& from,
+                                                          const NodeCache::LeafRef& sibling) {
+  if (sibling.leaf.is_null()) return CorruptNode(from.leaf, "a leaf that ends early");
   // This compute server may have split the leaf after the run was collected.
   found_.clear();
   HighFence end;
-  const size_t found = context_.cache.CollectRight(hop.low, 1, found_, end);
-  if (found != 0 && found_.front().low == hop.low) return std::optional(found_.front());
-  const NodeCache::Step path{hop.from.leaf, 0, hop.from.parent, 0, hop.from.low};
+  const size_t found = context_.cache.CollectRight(sibling.low, 1, found_, end);
+  if (found != 0 && found_.front().low == sibling.low) return std::optional(found_.front());
+  const NodeCache::Step path{from.leaf, 0, from.parent, 0, from.low};
   if (!path.has_parent() && scan.run_trust == Descent::Trust::kCache) {
     DropRuns(scan);
     scan.trust = Descent::Trust::kNothing;
     return std::optional<NodeCache::LeafRef>();
   }
   context_.cache.ForgetPath(path);
-  context_.events.OnHop(hop.from.leaf, 0, hop.from.low);
-  return std::optional(NodeCache::LeafRef{hop.sibling, RemotePtr(), 0, hop.low});
+  context_.events.OnHop(from.leaf, 0, from.low);
+  return std::optional(sibling);
 }
 
 Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
@@ -435,7 +438,7 @@ Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
   NodeCache::LeafRef ref = scan.run->refs[scan.at];
   std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
   if (scan.hop) {
-    BOOST_OUTCOME_CO_TRY(next, Follow(scan, *scan.hop));
+    BOOST_OUTCOME_CO_TRY(next, Follow(scan, scan.ended_early, *scan.hop));
     if (!next) co_return Ok();
     ref = *next;
     image = {};
@@ -458,7 +461,7 @@ Task<Status> Scanner::StepLeft(Op& op, Scan& scan) {
     const LeafView& leaf = chain.emplace_back(read);
     named = leaf.trailer().sibling();
     if (Reaches(scan, leaf)) break;
-    BOOST_OUTCOME_CO_TRY(behind, Follow(scan, {ref, named, leaf.high().key}));
+    BOOST_OUTCOME_CO_TRY(behind, Follow(scan, ref, {named, RemotePtr(), 0, leaf.high().key}));
     if (!behind) co_return Ok();
     refs.push_back(*behind);
     image = {};

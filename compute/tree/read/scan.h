@@ -61,13 +61,9 @@ struct ScanState {
   bool may_read_ahead = true;
   size_t run_leaves = 4;  // of the next run, if there is no limit; each has twice as many
 
-  // The last leaf ended before the next one of the run starts: its sibling follows.
-  struct Hop {
-    NodeCache::LeafRef from;
-    RemotePtr sibling;
-    Key low;
-  };
-  std::optional<Hop> hop;
+  // A leaf ended before the next one of the run starts: this one, its sibling, follows.
+  std::optional<NodeCache::LeafRef> hop;
+  NodeCache::LeafRef ended_early;  // that leaf
   // The sibling of the leaf taken last: the only one that may be used if it is frozen.
   RemotePtr named;
   bool is_named_at_position = false;              // whether it starts there
@@ -160,10 +156,12 @@ class Scanner {
   // of the past.
   Task<Result<LeafView>> ReadLeaf(Op& op, ScanPage& page, const NodeCache::LeafRef& ref,
                                   std::span<const std::byte> image, bool came_over_left);
-  // The sibling behind a leaf that ended early. A repair makes the downlink (rule W6).
-  // Returns: nullopt if the cached path is too far behind the tree.
-  // Errors: Corruption if there is none.
-  Result<std::optional<NodeCache::LeafRef>> Follow(Scan& scan, const Scan::Hop& hop);
+  // Goes on to `sibling`, behind the leaf `from` that ended early. A repair makes the downlink (rule
+  // W6). Returns the leaf as it is cached by now; nullopt if the cached path is too far behind the
+  // tree.
+  // Errors: Corruption if there is no sibling.
+  Result<std::optional<NodeCache::LeafRef>> Follow(Scan& scan, const NodeCache::LeafRef& from,
+                                                   const NodeCache::LeafRef& sibling);
   // Corrects the hint of the leaf.
   void LearnFrom(const NodeCache::LeafRef& ref, const LeafView& leaf);
   // READs the values that come next in the page.

@@ -303,8 +303,7 @@ Task<Status> LeafSplitter::Commit(Op& op, LockedLeaf& locked, Chain& chain) {
   // The split stands, and the writes have succeeded. Downlinks that cannot be made now (no memory,
   // a lock that stays taken) are made by the next hop to the sibling (rule W6).
   if (!chain.downlinks.empty()) {
-    const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
-    static_cast<void>(linked);
+    static_cast<void>(co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent)));
   }
   if (!is_ahead && locked.path.has_parent()) learn_hints();
   co_return Ok();
@@ -342,8 +341,8 @@ Task<Status> LeafSplitter::CommitTogether(Op& op, LockedLeaf& locked, Chain& cha
   // The leaf first: its turn is kept until the commit's result is known (rule U2).
   const Status committed = co_await lock.FinishCommit(batch, VersionOf(locked));
   // Then the parent's lock, likewise.
-  const Status found = co_await parent.lock.FinishTaking(taking, lookup);
-  static_cast<void>(found);  // its memory server is gone
+  static_cast<void>(
+      co_await parent.lock.FinishTaking(taking, lookup));  // its memory server is gone
   parent.is_tried = lookup.status() == VerbStatus::kSuccess;
   if (parent.lock.is_held() && (!committed || !parent.is_tried)) {
     const Status released = co_await parent.lock.Release();
@@ -366,8 +365,7 @@ Task<Status> LeafSplitter::CommitBehindOthers(Op& op, LockedLeaf& locked, Chain&
   const Status committed =
       co_await locked.lock.Commit(batch, RemoteLock::After::kRelease, VersionOf(locked));
   if (!committed && parent.lock.is_held()) {
-    const Status released = co_await parent.lock.Release();
-    static_cast<void>(released);  // the leaf's error is returned
+    static_cast<void>(co_await parent.lock.Release());  // the leaf's error is returned
   }
   co_return committed;
 }
@@ -386,8 +384,8 @@ Task<Status> LeafSplitter::WriteOthers(Op& op, const LockedLeaf& locked, Chain& 
     parent.lock.AddTaking(lookup, {&read, 1}, taking);
     batches.push_back(&lookup);
     co_await context_.links.ExecuteAll(op, batches);
-    const Status found = co_await parent.lock.FinishTaking(taking, lookup);
-    static_cast<void>(found);  // its memory server is gone
+    static_cast<void>(
+        co_await parent.lock.FinishTaking(taking, lookup));  // its memory server is gone
     parent.is_tried = lookup.status() == VerbStatus::kSuccess;
     parent.is_before_child = parent.is_tried && parent.lock.is_held();
   }
@@ -395,8 +393,7 @@ Task<Status> LeafSplitter::WriteOthers(Op& op, const LockedLeaf& locked, Chain& 
   const bool gives_up = !parent.is_tried || !chain.unseen.are_written();
   if (gives_up) {
     if (parent.lock.is_held()) {
-      const Status released = co_await parent.lock.Release();
-      static_cast<void>(released);  // no downlink was made
+      static_cast<void>(co_await parent.lock.Release());  // no downlink was made
     }
     parent = LockedParent(context_.locks, op);
   }

@@ -72,8 +72,7 @@ bool MergeParts::TryTakeTurns() {
 Task<void> MergeParts::ReleaseAll() {
   for (Part& part : parts_) {
     if (!part.own.is_held()) continue;
-    const Status released = co_await part.own.Release();
-    static_cast<void>(released);  // nothing rests on what was read
+    static_cast<void>(co_await part.own.Release());  // nothing rests on what was read
   }
 }
 
@@ -111,8 +110,7 @@ Task<Status> MergeParts::Commit(const Neighbours& nodes, const NodeUnion& both,
   }
   const bool may_join = left.IsInEpoch() && above.IsInEpoch();
   if (!may_join) {
-    const Status released = co_await above.Release();
-    static_cast<void>(released);  // the right node is frozen: nobody links it again
+    static_cast<void>(co_await above.Release());  // the right node is frozen: nobody links it again
     co_return co_await left.Commit(batch, RemoteLock::After::kRelease, changed);
   }
   left.AddEnd(batch, 0, RemoteLock::After::kRelease);
@@ -122,8 +120,7 @@ Task<Status> MergeParts::Commit(const Neighbours& nodes, const NodeUnion& both,
   Batch* const batches[] = {&batch, elsewhere.empty() ? nullptr : &elsewhere};
   co_await context_.links.ExecuteAll(op_, batches);
   const Status committed = co_await left.FinishCommit(batch, changed);
-  const Status released = co_await above.FinishCommit(other, {});
-  static_cast<void>(released);
+  static_cast<void>(co_await above.FinishCommit(other, {}));
   co_return committed;
 }
 

@@ -356,8 +356,7 @@ Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes, Buf
                               RemoteLock::NewVersion{nodes.right, 0, version, nodes.separator});
   }
   if (own.is_held()) {
-    const Status released = co_await own.Release();
-    static_cast<void>(released);  // nothing rests on what was read
+    static_cast<void>(co_await own.Release());  // nothing rests on what was read
   }
   if (!left.lock.is_held()) co_return status;
   if (!status) co_return co_await left.lock.ReleaseAfter(status.error());

@@ -439,9 +439,9 @@ Task<Result<std::optional<RemotePtr>>> ParentLinker::Absorb(Op& op, uint32_t lev
   const size_t index = left.node->children.size() - 2;
   BOOST_OUTCOME_CO_TRYV(co_await Rewrite(op, left, index, above));
   if (!above.empty()) {
-    const Status linked =
-        co_await Insert(op, level + 1, std::move(above), LockedParent(context_.locks, op));
-    static_cast<void>(linked);  // the next hop makes the downlinks (rule W6)
+    // If they are not made, the next hop makes the downlinks (rule W6).
+    static_cast<void>(
+        co_await Insert(op, level + 1, std::move(above), LockedParent(context_.locks, op)));
   }
   co_return std::optional(right);
 }

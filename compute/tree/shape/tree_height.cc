@@ -75,8 +75,8 @@ Task<Result<TreeHeight::Raised>> TreeHeight::Raise(Op& op, uint32_t level,
   const Result<std::optional<bool>> swapped =
       co_await Swap(op, lock, old_root, root, words + kRootWord);
   if (!swapped) co_return co_await lock.ReleaseAfter(swapped.error());
-  const Status released = co_await lock.Release();
-  static_cast<void>(released);  // the word was changed under the lock, or it is unknown
+  // The word was changed under the lock, or it is unknown.
+  static_cast<void>(co_await lock.Release());
   // Unknown: the new node may have been the root in between, so it stays.
   if (!swapped.value()) co_return Raised::kByAnother;
   if (!*swapped.value()) {
@@ -130,8 +130,7 @@ Task<Result<bool>> TreeHeight::Lower(Op& op, RootWord root) {
   const Result<std::optional<bool>> swapped =
       co_await Swap(op, lock, root, lower, words.address(kRootWord));
   if (!swapped) co_return co_await lock.ReleaseAfter(swapped.error());
-  const Status released = co_await lock.Release();
-  static_cast<void>(released);
+  static_cast<void>(co_await lock.Release());
   const bool is_lower = swapped.value() && *swapped.value();
   if (is_lower) {
     // Nothing leads to it, and nobody writes to it.

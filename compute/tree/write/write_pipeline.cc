@@ -318,12 +318,11 @@ Task<void> WritePipeline::Settle(Call& call, const Chunk& chunk, Lane& lane, Job
     co_return Conclude(call, chunk, lane, job, result);
   }
   if (job->state == LeafJob::State::kTried) {
-    const Status found = co_await lock.FinishTaking(job->taking, *job->batch);
-    static_cast<void>(found);  // The writes begin anew, and find out whether the server is lost.
+    // The writes begin anew, and find out whether the server is lost.
+    static_cast<void>(co_await lock.FinishTaking(job->taking, *job->batch));
   }
   if (lock.is_held()) {
-    const Status released = co_await lock.Release();
-    static_cast<void>(released);  // Nothing was written.
+    static_cast<void>(co_await lock.Release());  // Nothing was written.
   }
   GiveUp(call, chunk, job);
 }
