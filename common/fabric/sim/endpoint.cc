@@ -11,7 +11,7 @@
 
 namespace gossamer::sim {
 
-SimEndpoint::SimEndpoint(SimComputePort& port, Network& network, ClientState& client)
+SimEndpoint::SimEndpoint(SimComputePort& port, SimNetwork& network, ClientState& client)
     : port_(port),
       network_(network),
       client_(client),
@@ -40,7 +40,7 @@ SimEndpoint::~SimEndpoint() {
     // The memory server learns of it at once, unless the path is lost.
     const Nanoseconds down_until = network_.DownUntil(client_.uuid, id_, slot.server_number);
     if (slot.queue_pair->is_broken() || down_until > network_.now()) {
-      ++network_.counters.unheard_farewells;
+      ++network_.counters().unheard_farewells;
       slot.queue_pair->AbandonUnheard(std::max(down_until, network_.now()) + network_.LateTime());
     } else {
       slot.queue_pair->Abandon();
@@ -222,7 +222,7 @@ void SimEndpoint::TryOpen(Slot& slot) {
   QueuePairRequest& request = *std::exchange(slot.request, nullptr);
   --openings_;
   if (down_until > network_.now()) {
-    ++network_.counters.failed_connects;
+    ++network_.counters().failed_connects;
     Meets(SimFault::Kind::kLinkDown, number, network_.now());
     return End(request, MakeError(Code::kNodeUnreachable,
                                   fmt::format("memory server at sim:{} does not answer", number)));
@@ -243,29 +243,28 @@ void SimEndpoint::TryOpen(Slot& slot) {
   End(request, Open(slot, server));
 }
 
-void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice) {
+void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair, Notice& lost, bool owes_unknown,
+                                 Nanoseconds until_told) {
   for (size_t index = 0; index < slots_.size(); ++index) {
     Slot& slot = slots_[index];
     if (slot.queue_pair != &queue_pair) continue;
     const auto server = static_cast<ServerId>(index);
     slot.working = slot.is_opened = false;
-    slot.owes_unknown = ended.owes_unknown;
-    slot.notice = &network_.notices.Take();
-    slot.notice->endpoint_id = id_;
-    slot.notice->server = server;
-    slot.notice->batches = ended.batches;
-    slot.notice->calls = ended.calls;
-    if (notice == 0) {
+    slot.owes_unknown = owes_unknown;
+    slot.notice = &lost;
+    lost.endpoint_id = id_;
+    lost.server = server;
+    if (until_told == 0) {
       LearnOfBreak(server);
     } else {
-      network_.events.Arm(*slot.notice, network_.now() + notice);
+      network_.events.Arm(lost, network_.now() + until_told);
     }
   }
 }
 
 void SimEndpoint::Meets(SimFault::Kind kind, uint64_t server_number, Nanoseconds until) {
   network_.fault_log.Add({kind, client_.uuid, id_, server_number, owner != nullptr, network_.Now(),
-                          Clock::time_point(std::chrono::nanoseconds(until))});
+                          SimNetwork::TimeAt(until)});
 }
 
 void SimEndpoint::LearnOfBreak(ServerId server) {

@@ -12,8 +12,8 @@
 #include "common/fabric/buffer_pool.h"
 #include "common/fabric/endpoint.h"
 #include "common/fabric/intrusive_queue.h"
-#include "common/fabric/sim/network.h"
 #include "common/fabric/sim/queue_pair.h"
+#include "common/fabric/sim/sim.h"
 
 namespace gossamer::sim {
 
@@ -21,7 +21,7 @@ class SimComputePort;
 
 class SimEndpoint final : public Endpoint {
  public:
-  SimEndpoint(SimComputePort& port, Network& network, ClientState& client);
+  SimEndpoint(SimComputePort& port, SimNetwork& network, ClientState& client);
   ~SimEndpoint() override;
 
   void Post(Batch& batch) override;
@@ -46,8 +46,10 @@ class SimEndpoint final : public Endpoint {
   // For queue pairs: the item has ended, with its statuses.
   void Complete(Batch& batch);
   void Complete(ControlCall& call);
-  // The queue pair takes no more posts. What ended with it completes after `notice`.
-  void QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice);
+  // The queue pair takes no more posts. What ended with it, in `lost`, completes after `until_told`.
+  // `owes_unknown`: no verb was in flight, so the next one ends as kUnknown.
+  void QueuePairBroke(const QueuePair& queue_pair, Notice& lost, bool owes_unknown,
+                      Nanoseconds until_told);
   // Logs a fault that keeps this endpoint from that memory server until `until`; by default, until
   // it has a new queue pair.
   void Meets(SimFault::Kind kind, uint64_t server_number, Nanoseconds until = kUntilReplaced);
@@ -120,7 +122,7 @@ class SimEndpoint final : public Endpoint {
   void End(QueuePairRequest& request, Status status);
 
   SimComputePort& port_;
-  Network& network_;
+  SimNetwork& network_;
   ClientState& client_;
   uint64_t id_;
   SlabRegistrar registrar_;

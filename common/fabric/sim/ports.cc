@@ -25,7 +25,7 @@ std::optional<uint64_t> NumberIn(std::string_view address) {
 
 }  // namespace
 
-Server* Network::FindServer(const std::string& address) {
+Server* SimNetwork::FindServer(const std::string& address) {
   const std::optional<uint64_t> number = NumberIn(address);
   return number ? FindServer(*number) : nullptr;
 }
@@ -70,19 +70,15 @@ Result<std::unique_ptr<Endpoint>> SimComputePort::NewEndpoint() {
   return endpoint;
 }
 
-}  // namespace gossamer::sim
-
-namespace gossamer {
-
 Result<std::unique_ptr<MemoryPort>> SimNetwork::OpenMemoryPort(const MemoryPortOptions& options) {
-  if (options.listen.empty()) return sim::Server::Open(*network_, options, network_->NextServer());
-  const std::optional<uint64_t> number = sim::NumberIn(options.listen);
-  if (!number || !network_->IsFree(*number)) {
+  if (options.listen.empty()) return Server::Open(*this, options, NextServer());
+  const std::optional<uint64_t> number = NumberIn(options.listen);
+  if (!number || !IsFree(*number)) {
     return MakeError(Code::kInvalidArgument,
                      "a simulated memory server cannot listen at " + options.listen +
                          ": give the address of one that is gone, as sim:0");
   }
-  return sim::Server::Open(*network_, options, *number);
+  return Server::Open(*this, options, *number);
 }
 
 Result<std::unique_ptr<ComputePort>> SimNetwork::OpenComputePort(
@@ -90,7 +86,7 @@ Result<std::unique_ptr<ComputePort>> SimNetwork::OpenComputePort(
   if (options.client_uuid == 0) {
     return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
   }
-  return std::unique_ptr<ComputePort>(std::make_unique<sim::SimComputePort>(*network_, options));
+  return std::unique_ptr<ComputePort>(std::make_unique<SimComputePort>(*this, options));
 }
 
-}  // namespace gossamer
+}  // namespace gossamer::sim

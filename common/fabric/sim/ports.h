@@ -7,13 +7,13 @@
 #include <string>
 
 #include "common/fabric/compute_port.h"
-#include "common/fabric/sim/network.h"
+#include "common/fabric/sim/sim.h"
 
 namespace gossamer::sim {
 
 class SimComputePort final : public ComputePort {
  public:
-  SimComputePort(Network& network, const ComputePortOptions& options)
+  SimComputePort(SimNetwork& network, const ComputePortOptions& options)
       : network_(network), options_(options), client_(network.FindClient(options.client_uuid)) {}
 
   void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
@@ -29,7 +29,7 @@ class SimComputePort final : public ComputePort {
   const ComputePortOptions& options() const { return options_; }
 
  private:
-  Network& network_;
+  SimNetwork& network_;
   ComputePortOptions options_;
   ClientState& client_;
   std::map<uint64_t, Peer> servers_;  // by id

@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include "common/fabric/sim/endpoint.h"
-#include "common/fabric/sim/network.h"
+#include "common/fabric/sim/sim.h"
 
 namespace gossamer::sim {
 namespace {
 
 // `call`: null if no caller waits for it.
-CallInFlight& NewCall(Network& network, QueuePair& queue_pair, ControlCall* call,
+CallInFlight& NewCall(SimNetwork& network, QueuePair& queue_pair, ControlCall* call,
                       const std::array<std::byte, kMaxControlBytes>& request, uint32_t bytes) {
   CallInFlight& made = network.calls.Take();
   made.kind = EventKind::kCallArrives;

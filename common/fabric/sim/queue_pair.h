@@ -20,7 +20,7 @@
 
 namespace gossamer::sim {
 
-class Network;
+class SimNetwork;
 class Server;
 class SimEndpoint;
 struct ClientState;
@@ -34,16 +34,9 @@ struct Farewell final : Event {
   QueuePair* queue_pair = nullptr;
 };
 
-// What was posted to a queue pair that broke, with its statuses.
-struct Ended {
-  IntrusiveQueue<Batch> batches;
-  IntrusiveQueue<ControlCall> calls;
-  bool owes_unknown = false;  // no verb was in flight: the next one ends as kUnknown
-};
-
 class QueuePair {
  public:
-  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, ClientState& client,
+  QueuePair(SimNetwork& network, Server& server, SimEndpoint& endpoint, ClientState& client,
             uint64_t id, uint32_t path_mtu)
       : network_(network),
         server_(server),
@@ -134,7 +127,7 @@ class QueuePair {
   void Drop(VerbInFlight& operation);
   void LandNow(VerbInFlight& operation);
 
-  Network& network_;
+  SimNetwork& network_;
   Server& server_;
   SimEndpoint* endpoint_;
   ClientState& client_;

@@ -3,8 +3,8 @@
 
 #include "common/fabric/sim/chance.h"
 #include "common/fabric/sim/endpoint.h"
-#include "common/fabric/sim/network.h"
 #include "common/fabric/sim/queue_pair.h"
+#include "common/fabric/sim/sim.h"
 
 namespace gossamer::sim {
 namespace {
@@ -54,7 +54,7 @@ bool QueuePair::BreaksNow() {
   if (!options.faults.break_queue_pairs || !OneIn(network_.loss_random, options.verbs_per_break)) {
     return LosesLinkNow();
   }
-  ++network_.counters.broken_queue_pairs;
+  ++network_.counters().broken_queue_pairs;
   Break(network_.NoticeTime(), SimFault::Kind::kBreak);
   return true;
 }
@@ -97,20 +97,19 @@ void QueuePair::Break(Nanoseconds notice, Late late) {
   if (is_told()) Tell("breaks");
   const bool told = SetStatusesOfBroken();
   ChooseSurvivors(late);
-  Ended ended;
-  ended.owes_unknown = !told;
-  EndTransits(ended.batches);
-  EndCalls(ended.calls, true);
-  endpoint_->QueuePairBroke(*this, ended, notice);
+  Notice& lost = network_.notices.Take();
+  EndTransits(lost.batches);
+  EndCalls(lost.calls, true);
+  endpoint_->QueuePairBroke(*this, lost, !told, notice);
   StartEligible();
 }
 
 void QueuePair::BreakRefused() {
   broken_ = true;
-  Ended ended;
-  EndTransits(ended.batches);
-  EndCalls(ended.calls, false);
-  endpoint_->QueuePairBroke(*this, ended, 0);
+  Notice& lost = network_.notices.Take();
+  EndTransits(lost.batches);
+  EndCalls(lost.calls, false);
+  endpoint_->QueuePairBroke(*this, lost, false, 0);
 }
 
 void QueuePair::Abandon() {
@@ -261,7 +260,7 @@ void QueuePair::ChooseSurvivors(Late late) {
 }
 
 void QueuePair::Drop(VerbInFlight& operation) {
-  if (!operation.is_read()) ++network_.counters.dropped_packets;
+  if (!operation.is_read()) ++network_.counters().dropped_packets;
   if (is_told()) Tell("is dropped", operation);
   if (operation.state == VerbInFlight::State::kActive) {
     server_.active.Drop(operation);
@@ -274,8 +273,8 @@ void QueuePair::Drop(VerbInFlight& operation) {
 }
 
 void QueuePair::LandNow(VerbInFlight& operation) {
-  ++network_.counters.verbs;
-  ++network_.counters.late_packets;
+  ++network_.counters().verbs;
+  ++network_.counters().late_packets;
   switch (operation.state) {
     case VerbInFlight::State::kActive: server_.active.Finish(operation); break;
     case VerbInFlight::State::kHoldsWord: WriteWord(operation); break;

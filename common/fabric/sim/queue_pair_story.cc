@@ -6,8 +6,8 @@
 
 #include "common/fabric/sim/endpoint.h"
 #include "common/fabric/sim/in_flight.h"
-#include "common/fabric/sim/network.h"
 #include "common/fabric/sim/queue_pair.h"
+#include "common/fabric/sim/sim.h"
 
 namespace gossamer::sim {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "common/fabric/sim/chance.h"
-#include "common/fabric/sim/network.h"
 #include "common/fabric/sim/queue_pair.h"
+#include "common/fabric/sim/sim.h"
 
 namespace gossamer::sim {
 
@@ -125,7 +125,7 @@ void QueuePair::Run(VerbInFlight& operation) {
         return ArmActive(operation);
       }
       if (operation.is_split) {
-        ++(operation.is_read() ? network_.counters.torn_reads : network_.counters.torn_writes);
+        ++(operation.is_read() ? network_.counters().torn_reads : network_.counters().torn_writes);
       }
       server_.active.Finish(operation);
       return Finish(operation);
@@ -175,15 +175,15 @@ void QueuePair::WriteWord(VerbInFlight& operation) {
   const uint64_t after =
       traits.new_word(operation.old_word, operation.compare, operation.swap_or_add);
   const bool is_refused = traits.is_conditional && operation.old_word != operation.compare;
-  if (is_refused) ++network_.counters.written_back;
-  if (before != operation.old_word) ++network_.counters.lost_to_write_back;
+  if (is_refused) ++network_.counters().written_back;
+  if (before != operation.old_word) ++network_.counters().lost_to_write_back;
   std::memcpy(word, &after, sizeof after);
 }
 
 void QueuePair::Finish(VerbInFlight& operation) {
-  ++network_.counters.verbs;
-  if (broken_) ++network_.counters.late_packets;
-  if (operation.previous != nullptr) ++network_.counters.overtaken;
+  ++network_.counters().verbs;
+  if (broken_) ++network_.counters().late_packets;
+  if (operation.previous != nullptr) ++network_.counters().overtaken;
   network_.Trace(operation.remote_offset);
   if (is_told()) Tell(broken_ ? "ends, late" : "ends", operation);
   Transit* const transit = operation.transit;

@@ -9,8 +9,8 @@
 
 #include "common/fabric/sim/chance.h"
 #include "common/fabric/sim/endpoint.h"
-#include "common/fabric/sim/network.h"
 #include "common/fabric/sim/queue_pair.h"
+#include "common/fabric/sim/sim.h"
 
 namespace gossamer::sim {
 namespace {
@@ -19,7 +19,7 @@ constexpr Nanoseconds kTick = std::chrono::nanoseconds(kTickInterval).count();
 
 }  // namespace
 
-Server::Server(Network& network, const MemoryPortOptions& options, uint64_t number)
+Server::Server(SimNetwork& network, const MemoryPortOptions& options, uint64_t number)
     : network_(network),
       number_(number),
       region_bytes_(options.region_bytes),
@@ -34,7 +34,8 @@ Server::Server(Network& network, const MemoryPortOptions& options, uint64_t numb
   gone_.is_tick = false;
 }
 
-Result<std::unique_ptr<MemoryPort>> Server::Open(Network& network, const MemoryPortOptions& options,
+Result<std::unique_ptr<MemoryPort>> Server::Open(SimNetwork& network,
+                                                 const MemoryPortOptions& options,
                                                  uint64_t number) {
   std::unique_ptr<Server> server(new Server(network, options, number));
   BOOST_OUTCOME_TRY(region, MapMemory(options.region_bytes, false));
@@ -109,7 +110,7 @@ void Server::CloseQueuePair(const ClientState& client, uint64_t id) {
 void Server::Fence(uint64_t client_uuid) {
   const auto is_fenced = [&](const auto& each) { return each->client().uuid == client_uuid; };
   if (std::ranges::none_of(queue_pairs_, is_fenced)) return;
-  ++network_.counters.fenced_clients;
+  ++network_.counters().fenced_clients;
   for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
     if (!is_fenced(queue_pair)) continue;
     queue_pair->Break(network_.NoticeTime(), SimFault::Kind::kFenced);
@@ -170,7 +171,7 @@ Nanoseconds Server::Handle(CallInFlight& call, uint64_t client_uuid) {
   const std::array<std::byte, kMaxControlBytes> request = call.bytes;
   call.size = handler_->Handle(client_uuid, std::span(request).first(call.size),
                                std::span<std::byte, kMaxControlBytes>(call.bytes));
-  ++network_.counters.calls;
+  ++network_.counters().calls;
   control_free_at_ = std::max(control_free_at_, network_.now()) + network_.costs().control_call_ns;
   return control_free_at_;
 }

@@ -18,7 +18,7 @@
 
 namespace gossamer::sim {
 
-class Network;
+class SimNetwork;
 class QueuePair;
 class Server;
 class SimEndpoint;
@@ -51,7 +51,7 @@ class Server final : public MemoryPort {
   // Its address is "sim:NUMBER".
   static constexpr std::string_view kScheme = "sim:";
 
-  static Result<std::unique_ptr<MemoryPort>> Open(Network& network,
+  static Result<std::unique_ptr<MemoryPort>> Open(SimNetwork& network,
                                                   const MemoryPortOptions& options,
                                                   uint64_t number);
   ~Server() override;
@@ -118,10 +118,10 @@ class Server final : public MemoryPort {
   Nanoseconds& AtomicSlot(const VerbInFlight& operation);
 
  private:
-  Server(Network& network, const MemoryPortOptions& options, uint64_t number);
+  Server(SimNetwork& network, const MemoryPortOptions& options, uint64_t number);
   void GoneSoon(uint64_t client_uuid);
 
-  Network& network_;
+  SimNetwork& network_;
   const uint64_t number_;
   bool started_ = false;
   const uint64_t region_bytes_;

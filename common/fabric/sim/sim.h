@@ -28,155 +28,109 @@
 // nothing.
 #pragma once
 
+#include <cassert>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/compute_port.h"
+#include "common/fabric/intrusive_queue.h"
 #include "common/fabric/memory_port.h"
-#include "common/fabric/sim/costs.h"
+#include "common/fabric/sim/events.h"
 #include "common/fabric/sim/fault.h"
+#include "common/fabric/sim/in_flight.h"
+#include "common/fabric/sim/options.h"
+#include "common/fabric/sim/queue_pair.h"
+#include "common/fabric/sim/server.h"
 #include "common/fabric/simulated_network.h"
 #include "common/random.h"
 #include "common/status.h"
 
 namespace gossamer {
-
 namespace sim {
-class Network;
-}
 
-// The misbehaviour of the network. All off: ideal, but with latencies. The table of CONTRACT.md
-// says which of its lines each fault tries.
-struct SimFaults {
-  // READs and WRITEs take effect byte by byte (tear.h).
-  bool tear = false;
-  // Any verb, answer or message may be slow: mostly little, rarely `SimOptions::longest_delay`.
-  bool delay = false;
-  // Verbs that CONTRACT.md leaves unordered overtake each other.
-  bool reorder = false;
-  // An atomic writes its word later than it reads it.
-  bool write_back = false;
-  // Queue pairs break at any verb.
-  bool break_queue_pairs = false;
-  // Links are down for a while, and may soon go down again.
-  bool partition = false;
-  // Control calls or their answers are lost while the queue pair lives.
-  bool lose_calls = false;
-  // A client dies between two WRITEs of one batch: the first took effect; nothing behind it ever
-  // does, here or on the client's other queue pairs. `TakeKilledInBatch` tells the driver which
-  // client.
-  bool cut = false;
-  // A client's process stops behind some of its WRITEs (`SimOptions::batches_per_stop`). The driver
-  // stops clients at other times, too, by `PauseClient`.
-  bool pause = false;
-  // For the driver, which calls `KillClient`; the network ignores it.
-  bool kill = false;
+class SimEndpoint;
+
+// Links that are down for a while: between a client, or one endpoint of it, and one memory server
+// or all.
+struct Outage {
+  static constexpr uint64_t kAll = ~uint64_t{0};
+
+  uint64_t client_uuid = 0;
+  uint64_t endpoint_id = kAll;
+  uint64_t server_number = kAll;
+  Nanoseconds until = 0;
+
+  bool Concerns(uint64_t client, uint64_t endpoint) const {
+    return client_uuid == client && (endpoint_id == kAll || endpoint_id == endpoint);
+  }
+  bool IsTo(uint64_t server) const { return server_number == kAll || server_number == server; }
 };
 
-// Parses "none", "all", or a comma-separated list of tear, delay, reorder, write_back, break,
-// partition, calls, cut, kill, pause.
-Result<SimFaults> ParseSimFaults(std::string_view list);
-std::string SimFaultsText(const SimFaults& faults);  // inverse of ParseSimFaults
+// A compute server.
+struct ClientState final : Event {
+  explicit ClientState(uint64_t client_uuid) : Event(EventKind::kClient), uuid(client_uuid) {}
 
-struct SimOptions {
-  uint64_t seed = 1;
-  SimFaults faults{};
-  SimCosts costs{};
-  uint32_t path_mtu = 4096;  // bytes
-  uint32_t max_outstanding_verbs = 128;
-  // *_per_*: one in so many; 0: never. most_*: at most so many.
-  uint32_t verbs_per_break = 1000;
-  uint32_t verbs_per_partition = 1000;
-  uint32_t most_partitions = 16;
-  uint32_t calls_per_loss = 20;
-  uint32_t late_call_percent = 0;  // of lost calls: handled after the caller has given up
-  uint32_t writes_per_cut = 8;     // of WRITEs behind another one in their batch
-  uint32_t most_cuts = 4;
-  uint32_t verbs_per_long_delay = 16;
-  // Of control calls, if not 0: those that arrive late, by up to longest_late_call, behind what
-  // other queue pairs carry.
-  uint32_t calls_per_late_call = 0;
-  std::chrono::nanoseconds longest_late_call{};
-  uint32_t writes_per_long_sight = 4;  // of clean WRITEs (tear.h): those seen in part for longer
-  uint32_t reads_per_seam = 0;  // of READs that meet a clean WRITE: those with a seam (tear.h)
-  // Under `delay`, one in so many batches that release a lock behind a WRITE arrives late, by half
-  // of `longest_lag` to all of it; none if this is 0. What is posted behind it on its queue pair is
-  // late as well, control calls are not. Under `partition`, the client reaches no other memory
-  // server for a part of that time, or all of it. A client has one such batch at a time.
-  uint32_t batches_per_lag = 0;
-  uint64_t lag_bits = 0;  // if not 0: the lock's word has one of these bits
-  std::chrono::nanoseconds longest_lag{};
-  // Of batches that release a lock behind `stop_writes` WRITEs, or more, of at least `stop_bytes`:
-  // those behind which the client stops, or only the thread that posted the batch, for up to
-  // `longest_stop`. It learns then that the batch has ended.
-  uint32_t batches_per_stop = 0;
-  uint32_t stop_writes = 1;
-  uint32_t stop_bytes = 0;
-  bool stops_thread = false;
-  std::chrono::nanoseconds longest_stop{};
-  std::chrono::nanoseconds longest_delay = std::chrono::milliseconds(1);
-  // The latest landing of a packet of a broken queue pair that is neither replaced nor fenced.
-  std::chrono::nanoseconds latest_packet = std::chrono::milliseconds(100);
-  // The latest time at which a client learns that its queue pair is broken.
-  std::chrono::nanoseconds latest_notice = std::chrono::milliseconds(1);
-  // The longest time that a link is down.
-  std::chrono::nanoseconds longest_partition = std::chrono::milliseconds(10);
-  // The time for which a `QueuePairRequest` tries while the link is down.
-  std::chrono::nanoseconds connection_timeout = std::chrono::milliseconds(1);
-  // Memory servers observe the death of a client, as in shm, after up to this time. 0: they do not,
-  // and its lease expires.
-  std::chrono::nanoseconds observes_death{0};
+  const uint64_t uuid;
+  bool dead = false;
+  Nanoseconds paused_until = 0;
+  Nanoseconds lags_until = 0;  // its last batch that arrives late
+  NicQueue nic;
 };
 
-// For tests that faults do occur.
-struct SimCounters {
-  uint64_t events = 0;
-  uint64_t verbs = 0;               // that took effect
-  uint64_t calls = 0;               // that a memory server answered
-  uint64_t lost_calls = 0;          // while their queue pair stayed usable
-  uint64_t late_calls = 0;          // of these, handled later
-  uint64_t torn_reads = 0;          // that took their bytes at more than one time
-  uint64_t torn_writes = 0;         // likewise
-  uint64_t overtaken = 0;           // verbs that began before an earlier one of their queue pair
-  uint64_t long_delays = 0;         // of verbs, answers and messages
-  uint64_t written_back = 0;        // CASes that failed and wrote the old value back
-  uint64_t lost_to_write_back = 0;  // atomics that overwrote what a WRITE had stored meanwhile
-  uint64_t broken_queue_pairs = 0;  // at random
-  uint64_t late_packets = 0;        // verbs that took effect after their queue pair had broken
-  uint64_t dropped_packets = 0;     // verbs that never did
-  uint64_t partitions = 0;          // links that were down
-  uint64_t failed_connects = 0;     // `QueuePairRequest`s while a link was down
-  uint64_t unheard_farewells = 0;   // queue pairs whose endpoint was destroyed while they were lost
-  uint64_t killed_clients = 0;
-  uint64_t cuts = 0;  // of these: clients that died between two WRITEs
-  uint64_t fenced_clients = 0;
-  uint64_t stopped_servers = 0;
-  uint64_t slow_servers = 0;
+// A `WakeAt` that is not due yet.
+struct Wake final : Event {
+  Wake() : Event(EventKind::kWake) {}
+
+  uint64_t endpoint_id = 0;
+};
+
+// An endpoint learns that a queue pair broke, and gets back what it had posted there.
+struct Notice final : Event {
+  Notice() : Event(EventKind::kNotice) {}
+
+  uint64_t endpoint_id = 0;
+  ServerId server{0};
+  IntrusiveQueue<Batch> batches;
+  IntrusiveQueue<ControlCall> calls;
+};
+
+// The part of a control call that is lost while its queue pair stays usable.
+enum class CallLoss : uint8_t {
+  kNone,
+  kRequest,
+  kAnswer,
+  kLate,  // the request is handled, but not before its caller has given up
 };
 
 class SimNetwork final : public SimulatedNetwork {
+  SimOptions options_;  // first: its seed begins the random streams
+
  public:
   using Clock = Endpoint::Clock;
 
-  explicit SimNetwork(const SimOptions& options);
+  explicit SimNetwork(const SimOptions& options) : options_(options) {}
   SimNetwork(const SimNetwork&) = delete;
   SimNetwork& operator=(const SimNetwork&) = delete;
-  ~SimNetwork();
 
   Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) override;
   Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) override;
 
-  const SimOptions& options() const;
+  const SimOptions& options() const { return options_; }
   // Replaces the faults from now on: for set-up and for a final check. Requires (unchecked):
   // nothing is in flight. Without `partition`, all links come up.
-  void SetFaults(const SimFaults& faults);
-  Clock::time_point Now() const;
+  void SetFaults(const SimFaults& faults) {
+    options_.faults = faults;
+    if (!faults.partition) outages_.clear();
+  }
+  Clock::time_point Now() const { return TimeAt(now_); }
 
   // Executes events until an endpoint has something to report, or a `WakeAt` of it is due. Returns
   // that endpoint for the caller to poll (`Scheduler::RunOnce`); endpoints come in the order in
@@ -204,7 +158,7 @@ class SimNetwork final : public SimulatedNetwork {
   void PauseClient(uint64_t client_uuid, Clock::time_point until);
 
   // All faults that have kept endpoints from memory servers so far, in order of `from`.
-  const std::vector<SimFault>& faults_met() const;
+  const std::vector<SimFault>& faults_met() const { return fault_log.faults(); }
 
   // Stops the process of the memory server at `address` until `until`: its control service does
   // nothing; verbs, which do not need it, still work.
@@ -223,16 +177,131 @@ class SimNetwork final : public SimulatedNetwork {
 
   // Calls `tell` with a line, without the time, for every posted verb, every effect and every loss,
   // in the order of time. For debugging one run: it is slow.
-  void SetTeller(std::function<void(const std::string&)> tell);
+  void SetTeller(std::function<void(const std::string&)> teller) { tell = std::move(teller); }
 
   // The driver's own random stream, which the network does not draw from.
-  Random& random();
-  const SimCounters& counters() const;
+  Random& random() { return driver_random_; }
+  const SimCounters& counters() const { return counters_; }
   // A hash over all events and their times: runs that differ in any event have different hashes.
-  uint64_t TraceHash() const;
+  uint64_t TraceHash() const { return trace_hash_; }
+
+  // ---- For its ports, endpoints, memory servers and queue pairs.
+
+  const SimCosts& costs() const { return options_.costs; }
+  SimCounters& counters() { return counters_; }
+  Nanoseconds now() const { return now_; }
+  static Clock::time_point TimeAt(Nanoseconds at) {
+    return Clock::time_point(std::chrono::nanoseconds(at));
+  }
+
+  // Whether the `cut` fault now kills a client that is between two WRITEs.
+  bool DrawsDeathInBatch();
+  // The `cut` fault kills `client`.
+  void KillInBatch(const ClientState& client);
+  // A batch has ended: the `pause` fault may now stop the thread of `endpoint`, or its client.
+  void MayStopBehind(const Batch& batch, SimEndpoint& endpoint);
+
+  CallLoss DrawCallLoss();
+
+  // Whether the `partition` fault strikes now, with probability 1 / `one_in`.
+  bool DrawsPartition(uint32_t one_in);
+  // Takes that link down, and perhaps more.
+  void Partition(const SimEndpoint& endpoint, uint64_t server_number);
+  // When that link comes up; not later than now: it is up.
+  Nanoseconds DownUntil(uint64_t client_uuid, uint64_t endpoint_id, uint64_t server_number) const;
+
+  // Memory servers, by the number in their address.
+  uint64_t NextServer() const { return servers_.size(); }
+  // Whether it is that of a removed server.
+  bool IsFree(uint64_t number) const {
+    return number < servers_.size() && servers_[number] == nullptr;
+  }
+  // Requires: the number is free, or the next one.
+  void AddServer(Server& server, uint64_t number) {
+    assert(IsFree(number) || number == NextServer());
+    if (number == NextServer()) servers_.push_back(nullptr);
+    servers_[number] = &server;
+  }
+  void RemoveServer(uint64_t number) { servers_[number] = nullptr; }
+  Server* FindServer(uint64_t number) {
+    return number < servers_.size() ? servers_[number] : nullptr;
+  }
+
+  // Null if there is no server at `address`.
+  Server* FindServer(const std::string& address);
+
+  ClientState& FindClient(uint64_t client_uuid);
+  // Returns its id, which is never reused.
+  uint64_t AddEndpoint(SimEndpoint& endpoint);
+  void RemoveEndpoint(SimEndpoint& endpoint);
+  // The endpoint has something to report.
+  void MakeRunnable(SimEndpoint& endpoint);
+  // The endpoint has nothing to report any more.
+  void TakeOut(SimEndpoint& endpoint);
+  void WakeAt(SimEndpoint& endpoint, Nanoseconds due);
+
+  EventQueue events;
+  Pool<Transit> transits;
+  Pool<VerbInFlight> operations;
+  Pool<CallInFlight> calls;
+  Pool<Notice> notices;
+  Pool<Farewell> farewells;
+  Pool<ServerEvent> server_events;
+
+  // The flight time from one NIC to another.
+  Nanoseconds FlightTime();
+  // The extra time of a verb, answer or message under the `delay` fault.
+  Nanoseconds ExtraDelay();
+  // The extra time until a batch arrives, under the same fault. May take down the client's links to
+  // other memory servers.
+  Nanoseconds LagOf(const Batch& batch, ClientState& client, const Server& server);
+  // The same of a control call, which may be later.
+  Nanoseconds CallDelay();
+  // The extra time of a clean WRITE (tear.h) under the `delay` fault: READs see it in part for
+  // longer.
+  Nanoseconds LongSight();
+  // The time until a packet of a broken queue pair takes effect.
+  Nanoseconds LateTime();
+  // The time from the end of a late call to its handling.
+  Nanoseconds LateCallTime();
+  // The time until a client learns that a queue pair is broken.
+  Nanoseconds NoticeTime();
+  // Random streams of the seed, one for each purpose.
+  Random delay_random{options_.seed, 2};
+  Random tear_random{options_.seed, 3};
+  Random loss_random{options_.seed, 4};
+  Random partition_random{options_.seed, 5};
+  Random call_random{options_.seed, 6};
+  Random stop_random{options_.seed, 7};
+  Random lag_random{options_.seed, 8};
+
+  FaultLog fault_log;
+  // Mixes `what` into the trace hash.
+  void Trace(uint64_t what) { trace_hash_ = SplitMix64::Mix(trace_hash_ + what) + what; }
+  // The listener of SetTeller; may be empty.
+  std::function<void(const std::string&)> tell;
 
  private:
-  std::unique_ptr<sim::Network> network_;
+  void Execute(Event& event);
+  void TakeDown(const Outage& outage);
+
+  Random driver_random_{options_.seed, 1};
+  SimCounters counters_;
+  Nanoseconds now_ = 1'000'000'000;
+  Nanoseconds idle_since_ = now_;
+  uint64_t trace_hash_ = 0;
+  std::vector<Server*> servers_;
+  std::vector<SimEndpoint*> endpoints_;      // by id; null: gone
+  std::map<uint64_t, ClientState> clients_;  // by uuid
+  std::vector<SimEndpoint*> runnable_;       // a queue: from `next_runnable_` on
+  size_t next_runnable_ = 0;
+  std::vector<Outage> outages_;            // includes some that are over
+  std::vector<uint64_t> killed_in_batch_;  // clients not yet returned by TakeKilledInBatch
+  Pool<Wake> wakes_;
 };
+
+}  // namespace sim
+
+using sim::SimNetwork;
 
 }  // namespace gossamer
