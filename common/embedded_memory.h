@@ -24,29 +24,26 @@ class SimulatedNetwork;
 inline constexpr uint64_t kLeastMemoryBytes = kHeapOffset + (256 << 10);
 inline constexpr uint64_t kMostMemoryBytes = kMaxOffset + 1;
 
-// Identifies a memory server and its store.
-struct EmbeddedIdentity {
-  ServerId id{0};
-  uint64_t store_id = 0;     // 0: a new one
-  uint64_t incarnation = 0;  // 0: a new one
-};
+// Clients renew their leases four times as often. Longer than a busy machine deschedules a thread.
+inline constexpr uint32_t kDefaultLeaseMs = 2000;
 
 struct EmbeddedMemoryOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;       // 0: chosen from memory_bytes, as `gossamer-memory` does
   uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
-  uint32_t lease_ms = 0;          // likewise; for clients whose death cannot be observed
-  bool on_chip_locks = true;      // in device memory, if there is any
-  std::string listen;             // path of its socket; empty: a new one
-  // If set, the server joins the bootstrap's store "default", for clients in this process. If null,
-  // it is the server in `identity`, of a store that no other process finds. The bootstrap outlives
-  // the server.
+  // Where death cannot be observed, a client that is silent for so long is fenced, and others may
+  // take its locks; 0: never.
+  uint32_t lease_ms = kDefaultLeaseMs;
+  bool on_chip_locks = true;  // in device memory, if there is any
+  std::string listen;         // as in MemoryPortOptions
+  // If set, the server joins a store of the bootstrap. If null, it is the server in `identity`, of a
+  // store that no other process finds. The bootstrap outlives the server.
   Bootstrap* bootstrap = nullptr;
   // If set, the server lives in this simulated network instead of in shm. The network outlives the
   // server.
   SimulatedNetwork* network = nullptr;
-  EmbeddedIdentity identity;
+  MemberIdentity identity;  // with a new store id or incarnation in place of 0
 };
 
 // Runs until destroyed.
@@ -60,6 +57,7 @@ class EmbeddedMemory {
   virtual GrantedMemory Granted() const = 0;
 };
 
+// For clients in this process; with a bootstrap, in the store "default".
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options);
 
 // Starts all memory servers of a store in `each.network`, without a bootstrap: `servers` of them,

@@ -5,21 +5,10 @@
 namespace gossamer {
 
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options) {
-  MemoryServerOptions server;
-  server.memory_bytes = options.memory_bytes;
-  server.parameters = options.parameters;
-  server.chunk_bytes = options.chunk_bytes;
-  server.lock_table_bytes = options.lock_table_bytes;
-  server.on_chip_locks = options.on_chip_locks;
-  server.listen = options.listen;
-  if (options.lease_ms != 0) server.lease_ms = options.lease_ms;
+  MemoryServerOptions server{options};
   server.in_process_only = true;
-  if (options.network != nullptr) {
-    server.fabric = FabricKind::kSim;
-    server.network = options.network;
-  }
-  server.identity = options.identity;
-  BOOST_OUTCOME_TRY(started, MemoryServer::Start(server, options.bootstrap));
+  if (options.network != nullptr) server.fabric = FabricKind::kSim;
+  BOOST_OUTCOME_TRY(started, MemoryServer::Start(server));
   return std::unique_ptr<EmbeddedMemory>(std::move(started));
 }
 
@@ -32,10 +21,10 @@ Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
   const uint64_t bytes = each.memory_bytes;
   for (uint32_t i = 0; i < servers; ++i) {
     each.memory_bytes = i == 0 ? bytes_of_first.value_or(bytes) : bytes;
-    each.identity = {static_cast<ServerId>(i), record.store_id, i + 1};
+    each.identity = {record.store_id, i + 1, static_cast<ServerId>(i)};
     BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(each));
     record.servers.push_back(
-        {each.identity.id, each.identity.incarnation, "sim", "sim", memory->address()});
+        {each.identity.server, each.identity.incarnation, "sim", "sim", memory->address()});
     started.push_back(std::move(memory));
   }
   record.next_server = static_cast<uint16_t>(servers);

@@ -132,18 +132,18 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.lock_table_bytes = lock_table_bytes;
   options.parameters = parameters;
   options.fabric = fabric;
-  options.store = FLAGS_store;
+  options.join.store = FLAGS_store;
   options.listen = FLAGS_listen;
   options.device = FLAGS_device;
   options.huge_pages = FLAGS_huge_pages;
   options.touch = FLAGS_touch;
-  options.is_to_stop = IsToStop;
+  options.join.is_to_stop = IsToStop;
   options.on_chip_locks = FLAGS_on_chip_locks;
   options.litmus = FLAGS_litmus;
   options.lease_ms = FLAGS_lease_ms;
-  options.replace_store = FLAGS_replace_store;
-  options.forget_dead = FLAGS_forget_dead;
-  options.create = create;
+  options.join.replace_store = FLAGS_replace_store;
+  options.join.forget_dead = FLAGS_forget_dead;
+  options.join.create = create;
   return CompleteOptions(std::move(options));
 }
 
@@ -156,13 +156,13 @@ Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
                              {"gossamer-memory", "memory server"});
 }
 
-int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
+int Serve(const MemoryServerOptions& options) {
   // Before the server has its memory and its store, which takes a while, and which a wrong --admin
   // must not begin.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
-  const auto server = MemoryServer::Start(options, &bootstrap);
+  const auto server = MemoryServer::Start(options);
   if (!server) return Failure(kProgram, server.error().message);
   if (admin != nullptr) admin->Serve(ServedBy(*server.value()));
   const Status told = AnnounceReady("gossamer-memory ready: " + server.value()->Description() +
@@ -202,7 +202,7 @@ int Main(int argc, char** argv) {
 
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);
   if (!can_tell) return UsageError(kProgram, can_tell.error().message);
-  const auto options = OptionsFromFlags();
+  auto options = OptionsFromFlags();
   if (!options) return UsageError(kProgram, options.error().message);
   const auto bootstrap = OpenBootstrap(FLAGS_bootstrap);
   if (!bootstrap) {
@@ -210,7 +210,8 @@ int Main(int argc, char** argv) {
                ? UsageError(kProgram, bootstrap.error().message)
                : Failure(kProgram, bootstrap.error().message);
   }
-  return Serve(options.value(), *bootstrap.value());
+  options.value().bootstrap = bootstrap.value().get();
+  return Serve(options.value());
 }
 
 }  // namespace

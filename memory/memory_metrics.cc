@@ -15,21 +15,20 @@ std::string_view LockTablePlace(const control::StatReply& stat) {
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryFacts& facts,
-                                                     const MemoryFigures& figures) {
-  const control::StatReply& stat = figures.stat;
-  const std::string server = std::to_string(facts.server);
+std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryReport& report) {
+  const control::StatReply& stat = report.stat;
+  const std::string server = std::to_string(report.server);
   Families families;
   const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
-    families.Gauge(name, help).Add({{"store", facts.store}, {"server", server}}, value);
+    families.Gauge(name, help).Add({{"store", report.store}, {"server", server}}, value);
   };
   families
       .Gauge("gossamer_memory_info",
              "Fabric, address and place of the lock table of the memory server; always 1.")
-      .Add({{"store", facts.store},
+      .Add({{"store", report.store},
             {"server", server},
-            {"fabric", facts.fabric},
-            {"address", facts.address},
+            {"fabric", report.fabric},
+            {"address", report.address},
             {"lock_table", LockTablePlace(stat)}},
            uint64_t{1});
   gauge("gossamer_memory_heap_bytes", "Memory for nodes and values.", stat.usage.heap_bytes);
@@ -46,27 +45,27 @@ std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryFacts& facts,
   gauge("gossamer_memory_compute_servers", "Compute servers with a lease in force.",
         stat.compute_servers);
   gauge("gossamer_memory_chunk_bytes", "Unit in which compute servers get memory.",
-        facts.chunk_bytes);
-  gauge("gossamer_memory_lock_table_bytes", "Size of the lock table.", facts.lock_table_bytes);
+        report.chunk_bytes);
+  gauge("gossamer_memory_lock_table_bytes", "Size of the lock table.", report.lock_table_bytes);
   families
       .Gauge("gossamer_memory_lease_seconds",
              "Time after which a silent compute server loses its lease; 0 if never.")
-      .Add({{"store", facts.store}, {"server", server}}, facts.lease_ms / 1e3);
+      .Add({{"store", report.store}, {"server", server}}, report.lease_ms / 1e3);
   return families.Take();
 }
 
-nlohmann::ordered_json MemoryState(const MemoryFacts& facts, const MemoryFigures& figures) {
+nlohmann::ordered_json MemoryState(const MemoryReport& report) {
   using Json = nlohmann::ordered_json;
-  const control::StatReply& stat = figures.stat;
+  const control::StatReply& stat = report.stat;
   Json leases = Json::array();
-  for (const ClientInForce& client : figures.clients) {
+  for (const ClientInForce& client : report.clients) {
     leases.push_back({{"compute_id", static_cast<uint16_t>(client.lease.compute)},
                       {"incarnation", client.lease.incarnation},
                       {"process", Describe(client.process)},
                       {"memory_bytes", client.granted_bytes}});
   }
-  const Json server = {{"id", facts.server},
-                       {"address", facts.address},
+  const Json server = {{"id", report.server},
+                       {"address", report.address},
                        {"heap_bytes", stat.usage.heap_bytes},
                        {"free_bytes", stat.usage.free_bytes},
                        {"node_bytes", stat.usage.node_bytes},
@@ -74,21 +73,20 @@ nlohmann::ordered_json MemoryState(const MemoryFacts& facts, const MemoryFigures
                        {"waiting_bytes", stat.waiting_bytes},
                        {"orphaned_bytes", stat.orphaned_bytes},
                        {"compute_servers", stat.compute_servers},
-                       {"chunk_bytes", facts.chunk_bytes},
+                       {"chunk_bytes", report.chunk_bytes},
                        {"extents", stat.extents},
                        {"lock_table", LockTablePlace(stat)},
-                       {"lock_table_bytes", facts.lock_table_bytes},
-                       {"lease_ms", facts.lease_ms}};
-  return {{"store", facts.store},
-          {"fabric", facts.fabric},
+                       {"lock_table_bytes", report.lock_table_bytes},
+                       {"lease_ms", report.lease_ms}};
+  return {{"store", report.store},
+          {"fabric", report.fabric},
           {"servers", Json::array({server})},
           {"leases", std::move(leases)}};
 }
 
 ProgramAdmin::Served ServedBy(const MemoryServer& server) {
-  const auto figures = [&server] { return MemoryFigures{server.Stat(), server.Clients()}; };
-  return {.families = [&server, figures] { return MemoryFamilies(server.Facts(), figures()); },
-          .state = [&server, figures] { return MemoryState(server.Facts(), figures()); }};
+  return {.families = [&server] { return MemoryFamilies(server.Report()); },
+          .state = [&server] { return MemoryState(server.Report()); }};
 }
 
 }  // namespace gossamer

@@ -15,17 +15,10 @@
 
 namespace gossamer {
 
-// One moment.
-struct MemoryFigures {
-  control::StatReply stat;
-  std::vector<ClientInForce> clients;
-};
-
-std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryFacts& facts,
-                                                     const MemoryFigures& figures);
+std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryReport& report);
 
 // The fields store, fabric, servers and leases of /state (docs/metrics.md).
-nlohmann::ordered_json MemoryState(const MemoryFacts& facts, const MemoryFigures& figures);
+nlohmann::ordered_json MemoryState(const MemoryReport& report);
 
 // What the admin endpoint of the program shows. `server` outlives what is returned. A request takes
 // the control service's mutex for as long as it takes to copy its figures; verbs of clients do not

@@ -14,35 +14,30 @@ namespace {
 
 using ::testing::IsEmpty;
 
-MemoryFacts Facts() {
-  return {.store = "s",
-          .server = 3,
-          .fabric = "shm",
-          .address = "/run/a\"b",
-          .chunk_bytes = 4096,
-          .lock_table_bytes = 512,
-          .lease_ms = 2500};
-}
-
-MemoryFigures Figures() {
-  MemoryFigures figures;
-  figures.stat.usage = {
+MemoryReport Report() {
+  MemoryReport report{.store = "s",
+                      .server = 3,
+                      .fabric = "shm",
+                      .address = "/run/a\"b",
+                      .chunk_bytes = 4096,
+                      .lock_table_bytes = 512,
+                      .lease_ms = 2500};
+  report.stat.usage = {
       .heap_bytes = 1000, .free_bytes = 600, .node_bytes = 300, .block_bytes = 100};
-  figures.stat.waiting_bytes = 20;
-  figures.stat.orphaned_bytes = 10;
-  figures.stat.extents = 2;
-  figures.stat.compute_servers = 1;
+  report.stat.waiting_bytes = 20;
+  report.stat.orphaned_bytes = 10;
+  report.stat.extents = 2;
+  report.stat.compute_servers = 1;
   ClientInForce client{.lease = {ComputeId{7}, 2}, .process = {}, .granted_bytes = 300};
   client.process.process_id = 4711;
   client.process.host_bytes = 3;
   std::memcpy(client.process.host, "ant", 3);
-  figures.clients.push_back(client);
-  return figures;
+  report.clients.push_back(client);
+  return report;
 }
 
 TEST(MemoryMetricsTest, FamiliesHaveTheGoldenText) {
-  const std::string text =
-      prometheus::TextSerializer().Serialize(MemoryFamilies(Facts(), Figures()));
+  const std::string text = prometheus::TextSerializer().Serialize(MemoryFamilies(Report()));
   EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
   std::string samples;
   std::istringstream lines(text);
@@ -68,7 +63,7 @@ gossamer_memory_lease_seconds{store="s",server="3"} 2.5
 
 TEST(MemoryMetricsTest, StateHasTheGoldenText) {
   EXPECT_EQ(
-      MemoryState(Facts(), Figures()).dump(),
+      MemoryState(Report()).dump(),
       R"({"store":"s","fabric":"shm","servers":[{"id":3,"address":"/run/a\"b","heap_bytes":1000,)"
       R"("free_bytes":600,"node_bytes":300,"block_bytes":100,"waiting_bytes":20,"orphaned_bytes":10,)"
       R"("compute_servers":1,"chunk_bytes":4096,"extents":2,"lock_table":"dram","lock_table_bytes":512,"lease_ms":2500}],)"

@@ -41,10 +41,9 @@ void InitialiseRegion(std::span<std::byte> region, const MemoryServerOptions& op
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOptions& options,
-                                                          Bootstrap* bootstrap) {
+Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOptions& options) {
   BOOST_OUTCOME_TRY(complete, CompleteOptions(options));
-  std::unique_ptr<MemoryServer> server(new MemoryServer(std::move(complete), bootstrap));
+  std::unique_ptr<MemoryServer> server(new MemoryServer(std::move(complete)));
   BOOST_OUTCOME_TRYV(server->Open());
   BOOST_OUTCOME_TRYV(server->Join());
   return server;
@@ -99,7 +98,7 @@ Status MemoryServer::Touch(std::span<std::byte> memory, bool is_reserved) const 
       options_.huge_pages && options_.fabric == FabricKind::kShm && !options_.in_process_only;
   touch.progress = [&progress](uint64_t done) { progress.Update(done >> kMebibyte); };
   touch.may_go_on = [&](uint64_t left) -> Status {
-    if (options_.is_to_stop && options_.is_to_stop()) {
+    if (options_.join.is_to_stop && options_.join.is_to_stop()) {
       return MakeError(Code::kContended, "stopped while memory was being reserved");
     }
     const Status room = is_reserved ? Ok() : CheckRoomLeft(Wish(left));
@@ -124,28 +123,21 @@ Status MemoryServer::CheckPathMtu() const {
 }
 
 Status MemoryServer::Join() {
-  const std::string fabric(FabricKindName(options_.fabric));
-  if (bootstrap_ == nullptr) {
-    const EmbeddedIdentity& given = options_.identity;
-    joined_.identity = {given.store_id != 0 ? given.store_id : RandomId(),
-                        given.incarnation != 0 ? given.incarnation : RandomId(), given.id,
-                        given.id == ServerId{0}};
-    BOOST_OUTCOME_TRYV(BringUp(joined_.identity));
+  if (options_.bootstrap == nullptr) {
+    MemberIdentity& own = joined_.identity = options_.identity;
+    if (own.store_id == 0) own.store_id = RandomId();
+    if (own.incarnation == 0) own.incarnation = RandomId();
+    BOOST_OUTCOME_TRYV(BringUp(own));
     return Ok();
   }
-  JoinOptions options;
-  options.store = options_.store;
-  options.fabric = fabric;
+  JoinOptions options = options_.join;
+  options.fabric = FabricKindName(options_.fabric);
   options.parameters = options_.parameters;
-  options.replace_store = options_.replace_store;
-  options.forget_dead = options_.forget_dead;
-  options.create = options_.create;
-  options.is_to_stop = options_.is_to_stop;
   BOOST_OUTCOME_TRY(
-      joined, JoinStore(*bootstrap_, options, FabricProbe(),
+      joined, JoinStore(*options_.bootstrap, options, FabricProbe(),
                         [this](const MemberIdentity& identity) { return BringUp(identity); }));
   joined_ = std::move(joined);
-  membership_ = std::make_unique<MembershipKeeper>(*bootstrap_, joined_, FabricProbe());
+  membership_ = std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe());
   return Ok();
 }
 
@@ -212,7 +204,7 @@ Status MemoryServer::Stop() {
   if (membership_ != nullptr) {
     const uint64_t extents = Stat().extents;
     if (extents != 0) {
-      LOG(WARNING) << "what store " << options_.store << " kept in " << extents
+      LOG(WARNING) << "what store " << options_.join.store << " kept in " << extents
                    << " extents of server " << ToInteger(identity().server) << " is gone with it";
     }
     left = membership_->Leave();
@@ -222,21 +214,23 @@ Status MemoryServer::Stop() {
   return left;
 }
 
-MemoryFacts MemoryServer::Facts() const {
-  return {.store = options_.store,
+MemoryReport MemoryServer::Report() const {
+  return {.store = options_.join.store,
           .server = ToInteger(identity().server),
           .fabric = std::string(FabricKindName(options_.fabric)),
           .address = address(),
           .chunk_bytes = options_.chunk_bytes,
           .lock_table_bytes = options_.lock_table_bytes,
-          .lease_ms = lease_ms()};
+          .lease_ms = lease_ms(),
+          .stat = Stat(),
+          .clients = service_->Clients()};
 }
 
 std::string MemoryServer::Description() const {
   const bool on_chip = port_->lock_table_placement() == LockTablePlacement::kDeviceMemory;
   return fmt::format(
       "store {} server {} fabric {} address {} region {} ({}) chunks {} locks {}{}{}{}",
-      options_.store, ToInteger(identity().server), FabricKindName(options_.fabric), address(),
+      options_.join.store, ToInteger(identity().server), FabricKindName(options_.fabric), address(),
       HumanBytes(options_.memory_bytes), memory_description(), HumanBytes(options_.chunk_bytes),
       on_chip ? "on-chip " : "DRAM ", HumanBytes(options_.lock_table_bytes),
       litmus_.empty() ? "" : " (" + litmus_ + ")",

@@ -27,8 +27,8 @@
 
 namespace gossamer {
 
-// What is constant about a memory server while it serves, for reports.
-struct MemoryFacts {
+// A memory server at one moment.
+struct MemoryReport {
   std::string store;
   uint16_t server = 0;
   std::string fabric;
@@ -36,15 +36,15 @@ struct MemoryFacts {
   uint64_t chunk_bytes = 0;
   uint64_t lock_table_bytes = 0;
   uint32_t lease_ms = 0;  // 0: leases do not expire
+  control::StatReply stat = {};
+  std::vector<ClientInForce> clients = {};
 };
 
 class MemoryServer final : public EmbeddedMemory {
  public:
-  // `bootstrap`, if any, must outlive the server.
   // Errors: InvalidArgument, NoResources (not enough memory), Unsupported (no such device), and
   // those of JoinStore. Nothing is left behind after an error.
-  static Result<std::unique_ptr<MemoryServer>> Start(const MemoryServerOptions& options,
-                                                     Bootstrap* bootstrap);
+  static Result<std::unique_ptr<MemoryServer>> Start(const MemoryServerOptions& options);
 
   MemoryServer(const MemoryServer&) = delete;
   MemoryServer& operator=(const MemoryServer&) = delete;
@@ -61,17 +61,14 @@ class MemoryServer final : public EmbeddedMemory {
   std::string memory_description() const override { return port_->memory_description(); }
   control::StatReply Stat() const { return service_->Stat(); }
   GrantedMemory Granted() const override { return service_->Granted(); }
-  std::vector<ClientInForce> Clients() const { return service_->Clients(); }
-  MemoryFacts Facts() const;
+  MemoryReport Report() const;
   // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
   // DRAM 256 KiB"
   std::string Description() const;
 
  private:
-  MemoryServer(MemoryServerOptions options, Bootstrap* bootstrap)
-      : options_(std::move(options)),
-        bootstrap_(bootstrap),
-        use_{.on_chip_locks = options_.on_chip_locks} {}
+  explicit MemoryServer(MemoryServerOptions options)
+      : options_(std::move(options)), use_{.on_chip_locks = options_.on_chip_locks} {}
 
   Status Open();
   // The memory to request. `bytes`: those left to touch.
@@ -92,7 +89,6 @@ class MemoryServer final : public EmbeddedMemory {
   Result<bool> TestDevice();
 
   const MemoryServerOptions options_;
-  Bootstrap* const bootstrap_;
   Joined joined_;
   std::unique_ptr<MembershipKeeper> membership_;  // while the server is a member of a store
   DeviceUse use_;

@@ -50,6 +50,11 @@ MemoryServerOptions Small() {
   return options;
 }
 
+Result<std::unique_ptr<MemoryServer>> Start(MemoryServerOptions options, Bootstrap* bootstrap) {
+  options.bootstrap = bootstrap;
+  return MemoryServer::Start(options);
+}
+
 // A client in this process with one endpoint to server 0.
 struct ServedClient {
   explicit ServedClient(const std::string& address, FabricKind fabric = FabricKind::kShm) {
@@ -111,7 +116,7 @@ TEST(MemoryServer, EmbeddedServesItsProcess) {
 }
 
 TEST(MemoryServer, GivesMemoryAndLeases) {
-  const auto server = MemoryServer::Start(Small(), nullptr).value();
+  const auto server = Start(Small(), nullptr).value();
   {
     ServedClient client(server->address());
     EXPECT_EQ(client.Ask<control::RegisterReply>(control::RegisterRequest{}).incarnation, 1u);
@@ -127,9 +132,9 @@ TEST(MemoryServer, GivesMemoryAndLeases) {
 TEST(MemoryServer, SecondServerHasNoRootAndFollowsTheStore) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
-  auto first = MemoryServer::Start(Small(), bootstrap.get());
+  auto first = Start(Small(), bootstrap.get());
   ASSERT_TRUE(first) << first.error().ToString();
-  auto second = MemoryServer::Start(Small(), bootstrap.get());
+  auto second = Start(Small(), bootstrap.get());
   ASSERT_TRUE(second) << second.error().ToString();
   EXPECT_EQ(second.value()->identity().server, ServerId{1});
   EXPECT_EQ(second.value()->record().servers.size(), 2u);
@@ -144,7 +149,7 @@ TEST(MemoryServer, SecondServerHasNoRootAndFollowsTheStore) {
 
   MemoryServerOptions other = Small();
   other.parameters.node_bytes = 512;
-  const auto third = MemoryServer::Start(other, bootstrap.get());
+  const auto third = Start(other, bootstrap.get());
   ASSERT_FALSE(third);
   EXPECT_THAT(third.error().message, HasSubstr("--node_bytes=1024"));
 
@@ -159,7 +164,7 @@ TEST(MemoryServer, SecondServerHasNoRootAndFollowsTheStore) {
 TEST(MemoryServer, AnotherServerAtTheAddressIsDeath) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
-  const auto server = MemoryServer::Start(Small(), bootstrap.get()).value();
+  const auto server = Start(Small(), bootstrap.get()).value();
   StoreRecord record = server->record();
   EXPECT_EQ(FabricProbe()(record, record.servers[0]).liveness, Liveness::kAlive);
   record.servers[0].incarnation ^= 1;
@@ -217,7 +222,7 @@ TEST(StartUpLitmus, FallsBackToWhatCostsLess) {
 TEST(StartUpLitmus, PassesOverARealFabricAndLeavesNoTrace) {
   MemoryServerOptions options = Small();
   options.litmus_runner = LitmusOverFabric(FabricKind::kShm, "");
-  const auto server = MemoryServer::Start(options, nullptr);
+  const auto server = Start(options, nullptr);
   ASSERT_TRUE(server) << server.error().ToString();
   EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test passed)"));
   ServedClient client(server.value()->address());
@@ -237,7 +242,7 @@ TEST(StartUpLitmus, AServerWhoseDeviceFailsStartsAgainAndSaysSo) {
     EXPECT_FALSE(bootstrap->Get("default").value()) << "found before it was tested";
     return tested.size() == 1 ? kFailed : kPassed;
   };
-  const auto server = MemoryServer::Start(options, bootstrap.get());
+  const auto server = Start(options, bootstrap.get());
   ASSERT_TRUE(server) << server.error().ToString();
   EXPECT_EQ(tested.size(), 2u);
   EXPECT_EQ(server.value()->record().servers[0].address, tested.back());
@@ -252,7 +257,7 @@ TEST(StartUpLitmus, ADeviceThatNeverOrdersIsRefused) {
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
   MemoryServerOptions options = Small();
   options.litmus_runner = [](const std::string&) -> Result<LitmusReport> { return kFailed; };
-  const auto server = MemoryServer::Start(options, bootstrap.get());
+  const auto server = Start(options, bootstrap.get());
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().code, Code::kUnsupported);
   EXPECT_THAT(server.error().message, HasSubstr("3 of 10 failed"));
@@ -264,7 +269,7 @@ TEST(StartUpLitmus, ATestThatCannotRunIsNoReasonToStop) {
   options.litmus_runner = [](const std::string&) -> Result<LitmusReport> {
     return MakeError(Code::kNodeUnreachable, "no way to itself");
   };
-  const auto server = MemoryServer::Start(options, nullptr);
+  const auto server = Start(options, nullptr);
   ASSERT_TRUE(server) << server.error().ToString();
   EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test impossible)"));
 }
@@ -283,7 +288,7 @@ TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
     EXPECT_TRUE(report.value().passed()) << report.value().ToString();
     return ++tests == 1 ? kFailed : report;
   };
-  const auto server = MemoryServer::Start(options, nullptr);
+  const auto server = Start(options, nullptr);
   ASSERT_TRUE(server) << server.error().ToString();
   EXPECT_EQ(tests, 2u);
   EXPECT_EQ(server.value()->address(), options.listen);
@@ -303,7 +308,7 @@ TEST(MemoryServer, NodesThatExceedThePathMtuAreRefused) {
   MemoryServerOptions options = Small();
   options.fabric = FabricKind::kSim;
   options.network = &network;
-  const auto server = MemoryServer::Start(options, bootstrap.get());
+  const auto server = Start(options, bootstrap.get());
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().code, Code::kInvalidArgument);
   EXPECT_THAT(server.error().message,
@@ -311,7 +316,7 @@ TEST(MemoryServer, NodesThatExceedThePathMtuAreRefused) {
                     HasSubstr("--node_bytes=512 or less")));
   EXPECT_FALSE(bootstrap->Get("default").value()) << "a store that nobody can use";
   options.parameters.node_bytes = 512;
-  EXPECT_TRUE(MemoryServer::Start(options, nullptr));
+  EXPECT_TRUE(Start(options, nullptr));
 }
 
 TEST(MemoryServer, OverVerbsThePathMtuIsThatOfItsPort) {
@@ -321,7 +326,7 @@ TEST(MemoryServer, OverVerbsThePathMtuIsThatOfItsPort) {
   options.fabric = FabricKind::kVerbs;
   options.listen = std::string(address) + ":0";
   options.parameters.node_bytes = 4096;
-  const auto server = MemoryServer::Start(options, nullptr);
+  const auto server = Start(options, nullptr);
   ASSERT_FALSE(server) << "this test wants a path MTU below 4096";
   EXPECT_EQ(server.error().code, Code::kInvalidArgument);
   EXPECT_THAT(server.error().message,
@@ -333,12 +338,12 @@ TEST(MemoryServer, TouchesAllItsMemoryWhereItIsToldTo) {
   MemoryServerOptions options = Small();
   options.memory_bytes = 80 << 20;
   options.huge_pages = false;
-  const auto lazy = MemoryServer::Start(options, nullptr);
+  const auto lazy = Start(options, nullptr);
   ASSERT_TRUE(lazy) << lazy.error().ToString();
   const uint64_t untouched = UntouchedBytes();
   EXPECT_GT(untouched, uint64_t{70} << 20);
   options.touch = true;
-  const auto eager = MemoryServer::Start(options, nullptr);
+  const auto eager = Start(options, nullptr);
   ASSERT_TRUE(eager) << eager.error().ToString();
   EXPECT_EQ(UntouchedBytes(), untouched);
 }
@@ -348,8 +353,8 @@ TEST(MemoryServer, CanBeStoppedWhileItTouchesMemory) {
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
   MemoryServerOptions options = Small();
   options.touch = true;
-  options.is_to_stop = [] { return true; };
-  const auto server = MemoryServer::Start(options, bootstrap.get());
+  options.join.is_to_stop = [] { return true; };
+  const auto server = Start(options, bootstrap.get());
   ASSERT_FALSE(server);
   EXPECT_THAT(server.error().message, HasSubstr("stopped while memory was being reserved"));
   EXPECT_FALSE(bootstrap->Get("default").value());
@@ -358,7 +363,7 @@ TEST(MemoryServer, CanBeStoppedWhileItTouchesMemory) {
 TEST(MemoryServer, SaysHowMuchMemoryThereIs) {
   MemoryServerOptions options = Small();
   options.memory_bytes = uint64_t{7} << 40;
-  const auto server = MemoryServer::Start(options, nullptr);
+  const auto server = Start(options, nullptr);
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().code, Code::kNoResources);
   EXPECT_THAT(server.error().message, HasSubstr("that this machine has available"));

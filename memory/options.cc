@@ -59,7 +59,7 @@ uint64_t DefaultChunkBytes(uint64_t memory_bytes) {
 }
 
 Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
-  BOOST_OUTCOME_TRYV(CheckStoreName(options.store));
+  BOOST_OUTCOME_TRYV(CheckStoreName(options.join.store));
   const StoreParameters& parameters = options.parameters;
   BOOST_OUTCOME_TRYV(CheckedParameters(parameters.node_bytes, parameters.max_key_bytes,
                                        parameters.inline_value_bytes));
@@ -92,7 +92,7 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
                "clients cannot renew their leases so often; give at least 100, or 0 for leases "
                "that do not expire");
   }
-  if (options.replace_store && options.create == CreateMode::kJoin) {
+  if (options.join.replace_store && options.join.create == CreateMode::kJoin) {
     return MakeError(Code::kInvalidArgument,
                      "--replace_store creates a store and --create=join never does: give one of "
                      "them");

@@ -67,10 +67,10 @@ TEST(Options, SaysWhatIsWrong) {
       {[](auto& o) { o.parameters.inline_value_bytes = 65; },
        "--inline_value_bytes=65: give 0 to 64"},
       {[](auto& o) { o.lease_ms = 99; }, "--lease_ms=99: clients cannot renew"},
-      {[](auto& o) { o.store = "a b"; }, "store name 'a b'"},
+      {[](auto& o) { o.join.store = "a b"; }, "store name 'a b'"},
       {[](auto& o) {
-         o.replace_store = true;
-         o.create = CreateMode::kJoin;
+         o.join.replace_store = true;
+         o.join.create = CreateMode::kJoin;
        },
        "--replace_store creates a store and --create=join never does"},
       {[](auto& o) { o.listen = "127.0.0.1:5000"; },

@@ -60,6 +60,13 @@ struct MemberRecord {
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
 
+// Names a memory server of a store, in its region header.
+struct MemberIdentity {
+  uint64_t store_id = 0;
+  uint64_t incarnation = 0;
+  ServerId server{0};
+};
+
 struct StoreRecord {
   std::string store;
   uint64_t store_id = 0;

@@ -66,7 +66,7 @@ TEST_F(JoinWaitTest, ARecordLostAgainIsWaitedForAgain) {
   AtRead(2, [&] { bootstrap_.LoseAll(); }, [&] { zero.LookAfterRecord(); });
   const auto joined = Join();
   ASSERT_TRUE(joined) << joined.error().ToString();
-  EXPECT_FALSE(joined.value().identity.creates_store);
+  EXPECT_NE(joined.value().identity.server, ServerId{0});
   EXPECT_EQ(joined.value().identity.store_id, first.identity.store_id);
   EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kInPlace);
 }
@@ -160,7 +160,7 @@ TEST_F(JoinWaitTest, ALostStoreIsReplacedOnceNobodyObjects) {
   bootstrap_.set_republish_wait(kRepublishWait);
   const auto joined = Join();
   ASSERT_TRUE(joined) << joined.error().ToString();
-  EXPECT_TRUE(joined.value().identity.creates_store);
+  EXPECT_EQ(joined.value().identity.server, ServerId{0});
   EXPECT_EQ(Record(), joined.value().record);
 }
 
@@ -179,7 +179,7 @@ TEST_F(JoinWaitTest, ANoteIsNoStore) {
   find.store = "s";
   EXPECT_EQ(FindStore(bootstrap_, find).error().code, Code::kNotFound);
   const Joined joined = Join().value();
-  EXPECT_TRUE(joined.identity.creates_store);
+  EXPECT_EQ(joined.identity.server, ServerId{0});
 
   Member zero = MemberOf(joined);
   bootstrap_.Overwrite("s", note);
@@ -191,7 +191,7 @@ TEST_F(JoinWaitTest, ANoteIsNoStore) {
   EXPECT_TRUE(one.Leave());
   EXPECT_EQ(Servers(), std::vector<int>{0});
   bootstrap_.Overwrite("s", note);
-  EXPECT_TRUE(Join(CreateMode::kNew).value().identity.creates_store);
+  EXPECT_EQ(Join(CreateMode::kNew).value().identity.server, ServerId{0});
 }
 
 TEST_F(JoinWaitTest, ServersThatWaitTogetherMakeOneStore) {

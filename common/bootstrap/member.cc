@@ -33,7 +33,6 @@ void Insert(StoreRecord& record, const MemberRecord& member) {
 
 Member::Member(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe)
     : bootstrap_(bootstrap),
-      identity_(joined.identity),
       self_(*joined.record.Find(joined.identity.server)),
       probe_(std::move(probe)),
       known_(joined.record) {}
@@ -147,18 +146,18 @@ std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord
 }
 
 Status Member::Leave() {
-  const Status left = LeaveStore(bootstrap_, known_, identity_);
+  const Status left = LeaveStore(bootstrap_, known_, self_);
   presence_.reset();
   return left;
 }
 
-Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberIdentity& identity) {
+Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberRecord& self) {
   for (int attempt = 0; attempt < kMaxSwapAttempts; ++attempt) {
     BOOST_OUTCOME_TRY(before, ReadRecord(bootstrap, known.store));
-    if (before.record && before.record->store_id != identity.store_id) return Ok();
+    if (before.record && before.record->store_id != known.store_id) return Ok();
     StoreRecord after = before.record ? *before.record : known;
     const auto gone = std::erase_if(after.servers, [&](const MemberRecord& member) {
-      return member.server == identity.server && member.incarnation == identity.incarnation;
+      return member.server == self.server && member.incarnation == self.incarnation;
     });
     if (gone == 0) return Ok();
     if (!before.record) after.restored = RandomId();

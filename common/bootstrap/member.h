@@ -78,8 +78,7 @@ class Member {
   Liveness OwnRoot() const;
 
   Bootstrap& bootstrap_;
-  const MemberIdentity identity_;
-  MemberRecord self_;
+  const MemberRecord self_;
   const LivenessProbe probe_;
   StoreRecord known_;
   std::unique_ptr<Presence> presence_;

@@ -169,7 +169,7 @@ TEST_F(MemberTest, AStoreThatLostItsRootMakesWay) {
   Member one = MemberOf(Join().value());
   states_[root.identity.incarnation] = Liveness::kDead;
   const Joined other = Join().value();
-  ASSERT_TRUE(other.identity.creates_store);
+  ASSERT_EQ(other.identity.server, ServerId{0});
   states_[other.identity.incarnation] = Liveness::kDead;
   const Look look = one.LookAfterRecord();
   EXPECT_EQ(look.finding, Finding::kStoreLost);

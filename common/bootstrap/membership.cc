@@ -304,7 +304,6 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   } else {
     if (judgement.verdict == Verdict::kLost) LogLostStore(*before.record, probe, bootstrap);
     record = {options.store, RandomId(), options.fabric, options.parameters, 0, {}};
-    joined.identity.creates_store = true;
   }
   joined.identity.store_id = record.store_id;
   joined.identity.server = static_cast<ServerId>(record.next_server++);

@@ -97,20 +97,13 @@ struct JoinOptions {
   std::function<bool()> is_to_stop = {};
 };
 
-// Assigned to a joining server, which writes it into the region header.
-struct MemberIdentity {
-  uint64_t store_id = 0;
-  uint64_t incarnation = 0;
-  ServerId server{0};
-  bool creates_store = false;
-};
-
-// Initialises the region, starts serving, and returns the address for clients.
+// Initialises the region of the server that joins under that name, starts serving, and returns the
+// address for clients.
 using BringUp = std::function<Result<std::string>(const MemberIdentity&)>;
 
 struct Joined {
-  MemberIdentity identity;
-  StoreRecord record;  // as published
+  MemberIdentity identity;  // server 0 creates the store
+  StoreRecord record;       // as published
 };
 
 // Errors:
@@ -125,10 +118,10 @@ struct Joined {
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);
 
-// Takes a server out of the record; the last one removes the record. Does nothing when the record
-// belongs to another store. If the record was lost, puts back `known` without the server: other
-// members would put it back with it.
-Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberIdentity& identity);
+// Takes server `self` of the store `known` out of the record; the last one removes the record. Does
+// nothing when the record belongs to another store. If the record was lost, puts back `known`
+// without the server: other members would put it back with it.
+Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberRecord& self);
 
 struct FindOptions {
   std::string store = "default";

@@ -59,7 +59,9 @@ class MembershipTest : public BothBootstraps {
   }
 
   Status Leave(const Joined& joined) {
-    return LeaveStore(*bootstrap_, joined.record, joined.identity);
+    MemberRecord self = *joined.record.Find(joined.identity.server);
+    self.incarnation = joined.identity.incarnation;
+    return LeaveStore(*bootstrap_, joined.record, self);
   }
 
   std::map<uint16_t, Liveness> states_;
@@ -70,10 +72,10 @@ INSTANTIATE_TEST_SUITE_P(All, MembershipTest, ::testing::Values("dir", "memcache
 TEST_P(MembershipTest, ServersJoinInOrder) {
   const auto first = Join();
   ASSERT_TRUE(first) << first.error().ToString();
-  EXPECT_TRUE(first.value().identity.creates_store);
+  EXPECT_EQ(first.value().identity.server, ServerId{0});
   const auto second = Join();
   ASSERT_TRUE(second) << second.error().ToString();
-  EXPECT_FALSE(second.value().identity.creates_store);
+  EXPECT_NE(second.value().identity.server, ServerId{0});
   EXPECT_EQ(second.value().identity.server, ServerId{1});
   EXPECT_EQ(second.value().identity.store_id, first.value().identity.store_id);
   EXPECT_NE(second.value().identity.incarnation, first.value().identity.incarnation);
@@ -138,7 +140,7 @@ TEST_P(MembershipTest, StoreDiesWithServerZero) {
   options.parameters.max_key_bytes = 8;  // A new store has its own parameters.
   const auto joined = Join(options);
   ASSERT_TRUE(joined) << joined.error().ToString();
-  EXPECT_TRUE(joined.value().identity.creates_store);
+  EXPECT_EQ(joined.value().identity.server, ServerId{0});
   EXPECT_EQ(joined.value().identity.server, ServerId{0});
   EXPECT_NE(joined.value().identity.store_id, old.value().identity.store_id);
   EXPECT_EQ(Find().value().servers.size(), 1u);
@@ -156,7 +158,7 @@ TEST_P(MembershipTest, SilentServerZeroIsNotReplacedUnasked) {
   options.replace_store = true;
   const auto joined = Join(options);
   ASSERT_TRUE(joined);
-  EXPECT_TRUE(joined.value().identity.creates_store);
+  EXPECT_EQ(joined.value().identity.server, ServerId{0});
 }
 
 // Its process is known to run: replacing the store would orphan live data.
@@ -169,7 +171,7 @@ TEST_P(MembershipTest, LivingServerZeroThatCannotBeReachedIsNamed) {
                     Not(HasSubstr("--replace_store"))));
   JoinOptions options = Options();
   options.replace_store = true;
-  EXPECT_TRUE(Join(options).value().identity.creates_store);
+  EXPECT_EQ(Join(options).value().identity.server, ServerId{0});
 }
 
 // A client that lacks memory, or that reads a damaged header, is not told of silence.
@@ -197,7 +199,7 @@ TEST_P(MembershipTest, ReplaceStoreSparesAStoreThatAnswers) {
   ASSERT_TRUE(Join());
   JoinOptions options = Options();
   options.replace_store = true;
-  EXPECT_FALSE(Join(options).value().identity.creates_store);
+  EXPECT_NE(Join(options).value().identity.server, ServerId{0});
 }
 
 TEST_P(MembershipTest, DeadOtherServerRefusesNewOnes) {
@@ -227,7 +229,7 @@ TEST_P(MembershipTest, LastServerRemovesTheRecord) {
   EXPECT_EQ(Find().error().code, Code::kNodeUnreachable);
   const auto anew = Join();
   ASSERT_TRUE(anew);
-  EXPECT_TRUE(anew.value().identity.creates_store);
+  EXPECT_EQ(anew.value().identity.server, ServerId{0});
   ASSERT_TRUE(Leave(anew.value()));
   EXPECT_EQ(Find().error().code, Code::kNotFound);
   EXPECT_TRUE(Leave(anew.value()));
@@ -259,16 +261,16 @@ TEST_P(MembershipTest, PeopleDecideWhatIsCreated) {
   EXPECT_THAT(
       RefusedJoin(Code::kNotFound, join),
       AllOf(HasSubstr("there is no store 's'"), HasSubstr("to join"), HasSubstr("--create=new")));
-  EXPECT_TRUE(Join(create).value().identity.creates_store);
+  EXPECT_EQ(Join(create).value().identity.server, ServerId{0});
   EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, create),
               AllOf(HasSubstr("store 's'"), HasSubstr("lives, with server 0"),
                     HasSubstr("leave out --create=new")));
-  EXPECT_FALSE(Join(join).value().identity.creates_store);
+  EXPECT_NE(Join(join).value().identity.server, ServerId{0});
   states_[0] = Liveness::kDead;
   EXPECT_THAT(
       RefusedJoin(Code::kNodeUnreachable, join),
       AllOf(HasSubstr("is lost with its server 0"), HasSubstr("--create=join creates none")));
-  EXPECT_TRUE(Join(create).value().identity.creates_store);
+  EXPECT_EQ(Join(create).value().identity.server, ServerId{0});
   EXPECT_EQ(ParseCreateMode("join").value(), CreateMode::kJoin);
   EXPECT_EQ(ParseCreateMode("never").error().message, "--create=never: give auto, new or join");
 }
@@ -287,7 +289,7 @@ TEST_P(MembershipTest, FailedBringUpLeavesNothing) {
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().code, Code::kExhausted);
   EXPECT_EQ(bootstrap_->Get("s").value(), std::nullopt);
-  EXPECT_TRUE(Join().value().identity.creates_store);
+  EXPECT_EQ(Join().value().identity.server, ServerId{0});
 }
 
 // A path may contain any bytes, a record may not: nothing could parse it any more.
@@ -330,7 +332,7 @@ TEST_P(MembershipTest, ThreadsThatRaceMakeOneStore) {
       const std::lock_guard guard(mutex);
       servers.insert(ToInteger(joined.value().identity.server));
       stores.insert(joined.value().identity.store_id);
-      if (joined.value().identity.creates_store) ++creators;
+      if (joined.value().identity.server == ServerId{0}) ++creators;
     });
   }
   for (std::thread& thread : threads) thread.join();

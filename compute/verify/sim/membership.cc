@@ -45,7 +45,7 @@ void Membership::Publish(const StoreRecord& record) {
   };
   for (const MemberRecord& member : record.servers) {
     incarnations_.push_back(member.incarnation);
-    const Joined joined{{record.store_id, member.incarnation, member.server, false}, record};
+    const Joined joined{{record.store_id, member.incarnation, member.server}, record};
     members_.push_back(std::make_unique<Member>(*bootstrap_, joined, probe));
   }
 }
@@ -166,7 +166,7 @@ bool Membership::TryJoin(const Joining& joining) {
   };
   const auto bring_up = [&](const MemberIdentity& identity) -> Result<std::string> {
     EmbeddedMemoryOptions memory = joining.options;
-    memory.identity = {identity.server, identity.store_id, identity.incarnation};
+    memory.identity = identity;
     BOOST_OUTCOME_TRY(started, StartEmbeddedMemory(memory));
     server = std::move(started);
     return server->address();

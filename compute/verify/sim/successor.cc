@@ -29,7 +29,7 @@ Result<std::unique_ptr<Successor>> Successor::Start(
   record.servers[0].incarnation = kFirstIncarnation + number;
   record.servers[0].address = address;
   options.listen = address;
-  options.identity = {ServerId{0}, record.store_id, record.servers[0].incarnation};
+  options.identity = {record.store_id, record.servers[0].incarnation, ServerId{0}};
   BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
   successor->memory_ = std::move(memory);
   ComputePortOptions port_options;
