@@ -11,8 +11,6 @@
 #include <ranges>
 #include <vector>
 
-#include "common/process_name.h"
-
 namespace gossamer {
 namespace {
 

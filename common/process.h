@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "proto/control.h"
+
 namespace gossamer {
 
 enum class ProcessState : uint8_t {
@@ -25,5 +27,11 @@ ProcessState LookUpProcess(std::string_view identity);
 std::string ProcessIdOf(std::string_view identity);
 
 std::string HostName();  // a word without blanks
+
+// The name of a compute server in messages to people: the calling process and this host.
+control::ProcessName OwnProcessName();
+// "process 4711 on host ant", or "a process that did not say its name". Shows unprintable bytes as
+// '?', because the name came from another machine.
+std::string Describe(const control::ProcessName& process);
 
 }  // namespace gossamer

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "common/process_name.h"
+#include "common/process.h"
 #include "common/text/human.h"
 #include "memory/rules.h"
 #include "proto/region.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <random>
 
-#include "common/process_name.h"
+#include "common/process.h"
 #include "proto/region.h"
 
 namespace gossamer {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/admin/metrics.h"
-#include "common/process_name.h"
+#include "common/process.h"
 
 namespace gossamer {
 namespace {

@@ -19,18 +19,8 @@
 
 namespace gossamer {
 
-// Held while a memory server joins a store. Released on destruction, and when the process dies: at
-// once in a directory, after Bootstrap::kJoinLockSeconds in memcached.
-class JoinLock {
- public:
-  virtual ~JoinLock() = default;
-};
-
-// Held by a memory server as long as it is a member of a store; see MayHaveMembers.
-class Presence {
- public:
-  virtual ~Presence() = default;
-};
+// Released with the last copy, and when the process dies.
+using Held = std::shared_ptr<void>;
 
 class Bootstrap {
  public:
@@ -48,15 +38,17 @@ class Bootstrap {
   virtual Result<bool> CompareAndSwap(const std::string& store,
                                       const std::optional<std::string>& expected,
                                       const std::optional<std::string>& desired) = 0;
-  // Waits until no other server joins `store`. Errors: Contended after `patience`.
-  virtual Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
-                                                        std::chrono::milliseconds patience) = 0;
+  // Waits until no other server joins `store`. Returns what is held while this one does; when the
+  // process dies, it is released at once in a directory, after kJoinLockSeconds in memcached.
+  // Errors: Contended after `patience`.
+  virtual Result<Held> LockForJoin(const std::string& store,
+                                   std::chrono::milliseconds patience) = 0;
 
   // A text may be lost while the members of its store live: memcached forgets, files are removed.
   //
-  // MayHaveMembers is true here as long as the result is held and its process lives. A removed
+  // MayHaveMembers is true here as long as a member holds the result and its process lives. A removed
   // directory forgets the announcement, too, so a member announces itself again with each look.
-  virtual Result<std::unique_ptr<Presence>> Announce(const std::string& store) = 0;
+  virtual Result<Held> Announce(const std::string& store) = 0;
   // False: no member of `store` lives here, so an absent text means that there is no store.
   virtual Result<bool> MayHaveMembers(const std::string& store) = 0;
   // The time within which live members have noticed a loss: longer than kLookInterval and an

@@ -27,15 +27,8 @@ constexpr milliseconds kChangePatience{5000};  // A change takes well under a mi
 // In a directory that a server has made: its time is when.
 constexpr const char* kMadeFile = "made";
 
-// A JoinLock or a Presence.
-template <typename Held>
-class FileLock final : public Held {
- public:
-  explicit FileLock(UniqueFd file) : file_(std::move(file)) {}
-
- private:
-  UniqueFd file_;  // Closing it releases the lock.
-};
+// Closing the file releases its lock.
+Held HeldFile(UniqueFd file) { return std::make_shared<UniqueFd>(std::move(file)); }
 
 Error Unusable(const std::string& directory, const std::string& what, int error) {
   std::string text = "cannot " + what + " the bootstrap directory " + directory + ": " +
@@ -155,20 +148,19 @@ class DirectoryBootstrap final : public Bootstrap {
     return true;
   }
 
-  Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
-                                                milliseconds patience) override {
+  Result<Held> LockForJoin(const std::string& store, milliseconds patience) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
     BOOST_OUTCOME_TRY(lock, Lock(directory, store + ".join", patience));
-    return std::unique_ptr<JoinLock>(std::make_unique<FileLock<JoinLock>>(std::move(lock)));
+    return HeldFile(std::move(lock));
   }
 
-  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
+  Result<Held> Announce(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
     // Only another process's MayHaveMembers can be in the way, for a moment.
     BOOST_OUTCOME_TRYV(Flock(directory, LOCK_SH, "", kChangePatience));
-    return std::unique_ptr<Presence>(std::make_unique<FileLock<Presence>>(std::move(directory)));
+    return HeldFile(std::move(directory));
   }
 
   Result<bool> MayHaveMembers(const std::string& store) override {

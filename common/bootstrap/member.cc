@@ -38,7 +38,7 @@ Member::Member(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe)
       known_(joined.record) {}
 
 Look Member::LookAfterRecord() {
-  Result<std::unique_ptr<Presence>> presence = bootstrap_.Announce(known_.store);
+  Result<Held> presence = bootstrap_.Announce(known_.store);
   if (!presence) return {Finding::kNoBootstrap, presence.error().message};
   presence_ = std::move(presence).value();
   for (int attempt = 0; attempt < kMaxSwapAttempts; ++attempt) {

@@ -81,7 +81,7 @@ class Member {
   const MemberRecord self_;
   const LivenessProbe probe_;
   StoreRecord known_;
-  std::unique_ptr<Presence> presence_;
+  Held presence_;
   // The last judgement of another store, and for how many looks it still holds.
   std::string judged_text_;
   Liveness other_root_ = Liveness::kSilent;

@@ -257,7 +257,7 @@ Result<CreateMode> ParseCreateMode(std::string_view name) {
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up) {
   BOOST_OUTCOME_TRY(CheckStoreName(options.store));
-  std::unique_ptr<JoinLock> lock;
+  Held lock;
   RecordSnapshot before;
   Judgement judgement;
   milliseconds waited{0};

@@ -144,12 +144,14 @@ class Items {
   uint16_t port_;
 };
 
-class ItemLock final : public JoinLock {
+class ItemLock {
  public:
   ItemLock(Items items, std::string key, std::string token)
       : items_(std::move(items)), key_(std::move(key)), token_(std::move(token)) {}
+  ItemLock(const ItemLock&) = delete;
+  ItemLock& operator=(const ItemLock&) = delete;
   // Ignores failure, and a lock that has passed to another server meanwhile: the item expires.
-  ~ItemLock() override { (void)items_.Swap(key_, token_, "", kAbsenceSeconds); }
+  ~ItemLock() { (void)items_.Swap(key_, token_, "", kAbsenceSeconds); }
 
  private:
   const Items items_;
@@ -174,15 +176,13 @@ class MemcachedBootstrap final : public Bootstrap {
                        desired ? kForever : kAbsenceSeconds);
   }
 
-  Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
-                                                milliseconds patience) override {
+  Result<Held> LockForJoin(const std::string& store, milliseconds patience) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     const std::string token = std::to_string(RandomId());
     const auto deadline = steady_clock::now() + patience;
     while (true) {
       BOOST_OUTCOME_TRY(locked, items_.Swap(JoinKey(store), "", token, kJoinLockSeconds));
-      if (locked)
-        return std::unique_ptr<JoinLock>(std::make_unique<ItemLock>(items_, JoinKey(store), token));
+      if (locked) return Held(std::make_shared<ItemLock>(items_, JoinKey(store), token));
       if (steady_clock::now() >= deadline) {
         return MakeError(
             Code::kContended,
@@ -194,9 +194,9 @@ class MemcachedBootstrap final : public Bootstrap {
   }
 
   // Does nothing: an item for it would be lost with the record.
-  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
+  Result<Held> Announce(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
-    return std::make_unique<Presence>();
+    return Held();
   }
   Result<bool> MayHaveMembers(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));

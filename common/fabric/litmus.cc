@@ -7,17 +7,18 @@
 #include <cassert>
 #include <coroutine>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace gossamer {
 namespace {
 
-// One side of a round: one batch of two verbs, or two batches, the second posted after the first
-// has completed.
+// One side of a round: two verbs in one batch, or in two, the second posted after the first has
+// completed.
 class Side {
  public:
   Side(Endpoint& endpoint, ServerId server, BufferLease buffer)
-      : buffer_(std::move(buffer)), endpoint_(endpoint), batches_{Steps{server}, Steps{server}} {}
+      : buffer_(std::move(buffer)), endpoint_(endpoint), batch_(server) {}
 
   // Local buffers of the data and of the atomic's old value.
   std::byte* data() { return buffer_.data(); }
@@ -26,29 +27,25 @@ class Side {
 
   // `together`: post both in one batch, in this order; else the second waits for the first.
   void Start(const Verb& first, const Verb& second, bool together) {
-    for (Steps& batch : batches_) batch.Reset(batch.server());
-    batches_[0].Add(first);
-    batches_[together ? 0 : 1].Add(second);
-    started_ = 0;
-    batches_left_ = together ? 1 : 2;
-    PostNext();
+    batch_.Reset(batch_.server());
+    batch_.Add(first);
+    if (together) batch_.Add(second);
+    waiting_ = together ? std::nullopt : std::optional(second);
+    Post();
   }
 
   // Returns: whether this side still waits for something.
   bool Advance() {
     if (completion_.remaining != 0) endpoint_.Poll();
     if (completion_.remaining != 0) return true;
-    if (batches_left_ != 0) {
-      PostNext();
-      return true;
-    }
-    return false;
+    if (!waiting_ || status() != VerbStatus::kSuccess) return false;
+    batch_.Reset(batch_.server());
+    batch_.Add(*std::exchange(waiting_, std::nullopt));
+    Post();
+    return true;
   }
 
-  VerbStatus status() const {
-    const VerbStatus first = batches_[0].status();
-    return first == VerbStatus::kSuccess ? batches_[1].status() : first;
-  }
+  VerbStatus status() const { return batch_.status(); }
   uint64_t old_value() const {
     uint64_t value;
     std::memcpy(&value, buffer_.data() + kLitmusBytes, sizeof value);
@@ -56,22 +53,17 @@ class Side {
   }
 
  private:
-  using Steps = InlineBatch<2>;
-
-  void PostNext() {
+  void Post() {
     completion_ = {1, std::noop_coroutine()};
-    Steps& batch = batches_[started_++];
-    --batches_left_;
-    batch.completion = &completion_;
-    endpoint_.Post(batch);
+    batch_.completion = &completion_;
+    endpoint_.Post(batch_);
   }
 
   BufferLease buffer_;
   Endpoint& endpoint_;
-  std::array<Steps, 2> batches_;
+  InlineBatch<2> batch_;
+  std::optional<Verb> waiting_;
   Completion completion_;
-  size_t started_ = 0;
-  size_t batches_left_ = 0;
 };
 
 constexpr uint64_t kWords = kLitmusBytes / sizeof(uint64_t);

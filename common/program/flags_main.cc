@@ -10,6 +10,7 @@
 #include <charconv>
 #include <fstream>
 #include <iostream>
+#include <new>
 #include <span>
 #include <sstream>
 
@@ -197,6 +198,14 @@ class Parser {
   std::vector<std::string> files_;  // that are being read: each is named by the one before
 };
 
+std::string_view out_of_memory;  // what to say
+
+// Nothing here allocates: not the log either.
+[[noreturn]] void SayOutOfMemory() {
+  static_cast<void>(!write(STDERR_FILENO, out_of_memory.data(), out_of_memory.size()));
+  _exit(kExitFailure);
+}
+
 void PrintHelp(const ProgramInfo& program) {
   std::cout << program.summary << "\nFlags:\n";
   constexpr size_t kColumn = 30;
@@ -284,6 +293,11 @@ std::optional<int> RefuseArguments(const ProgramInfo& program, const ParsedFlags
 int Failure(const ProgramInfo& program, std::string_view sentence) {
   std::cerr << program.name << ": " << sentence << '\n';
   return kExitFailure;
+}
+
+void ExplainOutOfMemory(std::string_view sentence) {
+  out_of_memory = sentence;
+  std::set_new_handler(SayOutOfMemory);
 }
 
 int FinishOutput(const ProgramInfo& program, int exit_status) {

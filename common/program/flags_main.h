@@ -65,6 +65,11 @@ std::optional<int> RefuseArguments(const ProgramInfo& program, const ParsedFlags
 // "NAME: SENTENCE" on stderr. Returns kExitFailure.
 int Failure(const ProgramInfo& program, std::string_view sentence);
 
+// From now on, when `new` gets no memory, the program writes `sentence` to stderr and ends with
+// kExitFailure. `sentence` says what to do, ends with a newline, and lives as long as the program.
+// Requires (unchecked): called before threads are started.
+void ExplainOutOfMemory(std::string_view sentence);
+
 // Flushes std::cout. Returns `exit_status`. If some output could not be written (a full disk), says
 // so on stderr and turns success into kExitFailure.
 int FinishOutput(const ProgramInfo& program, int exit_status);

@@ -22,7 +22,6 @@
 #include "common/admin/program_admin.h"
 #include "common/program/flags_main.h"
 #include "common/program/open_patiently.h"
-#include "common/program/out_of_memory.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
 #include "common/text/size_text.h"

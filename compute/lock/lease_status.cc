@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "common/process_name.h"
+#include "common/process.h"
 #include "compute/session/control_client.h"
 
 namespace gossamer {

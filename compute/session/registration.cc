@@ -1,6 +1,6 @@
 #include "compute/session/registration.h"
 
-#include "common/process_name.h"
+#include "common/process.h"
 #include "compute/session/control_client.h"
 
 namespace gossamer {

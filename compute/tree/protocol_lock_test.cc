@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "common/process_name.h"
+#include "common/process.h"
 #include "compute/store/testing/protocol_fixture.h"
 
 namespace gossamer {

@@ -113,8 +113,7 @@ class MemoryBootstrap final : public Bootstrap {
     return swaps;
   }
 
-  Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
-                                                std::chrono::milliseconds patience) override {
+  Result<Held> LockForJoin(const std::string& store, std::chrono::milliseconds patience) override {
     BOOST_OUTCOME_TRYV(Begin(Call::kLockForJoin, store));
     std::unique_lock guard(mutex_);
     if (FailsNow(Call::kLockForJoin, Failure::kBefore)) return Unreachable();
@@ -123,12 +122,12 @@ class MemoryBootstrap final : public Bootstrap {
       return MakeError(Code::kContended, "store '" + store + "' is being joined");
     }
     entry.locked = true;
-    return std::unique_ptr<JoinLock>(std::make_unique<Lock>(*this, store, ++entry.lock_epoch));
+    return Held(std::make_shared<Lock>(*this, store, ++entry.lock_epoch));
   }
 
-  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
+  Result<Held> Announce(const std::string& store) override {
     BOOST_OUTCOME_TRYV(CheckStoreName(store));
-    return std::make_unique<Presence>();
+    return Held();
   }
   Result<bool> MayHaveMembers(const std::string& store) override {
     BOOST_OUTCOME_TRYV(Begin(Call::kMayHaveMembers, store));
@@ -155,11 +154,13 @@ class MemoryBootstrap final : public Bootstrap {
     Failure failure = Failure::kBefore;
   };
 
-  class Lock final : public JoinLock {
+  class Lock {
    public:
     Lock(MemoryBootstrap& bootstrap, std::string store, uint64_t epoch)
         : bootstrap_(bootstrap), store_(std::move(store)), epoch_(epoch) {}
-    ~Lock() override {
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    ~Lock() {
       const std::lock_guard guard(bootstrap_.mutex_);
       Entry& entry = bootstrap_.entries_[store_];
       if (entry.lock_epoch == epoch_) entry.locked = false;

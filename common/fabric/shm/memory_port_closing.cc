@@ -9,7 +9,6 @@
 
 #include "common/asymmetric_fence.h"
 #include "common/fabric/shm/memory_port.h"
-#include "common/fabric/shm/peer.h"
 
 namespace gossamer::shm {
 

@@ -6,6 +6,8 @@
 // many back, in order. All descriptors are close-on-exec, and no write raises SIGPIPE.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -69,6 +71,16 @@ Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, si
 // Returns a connected socket, or none if the listener's queue is full. Does not block. Errors:
 // NodeUnreachable if no server listens.
 Result<UniqueFd> ConnectSocket(const std::string& path);
+
+// The process at the other end. Returns: its id; 0 if the kernel does not say.
+pid_t PeerPid(const UniqueFd& socket);
+// Returns: a pidfd of the peer, whose id is `pid`. Empty if the kernel cannot name it, or without a
+// free descriptor (errno).
+UniqueFd PeerProcess(const UniqueFd& socket, pid_t pid);
+// Whether the process has ended. `process`: a pidfd; empty: false.
+bool ProcessEnded(const UniqueFd& process);
+// Whether the peer has closed its end.
+bool HungUp(const UniqueFd& socket);
 
 // A path that this process listens on. A lock file beside it distinguishes a live owner from a
 // stale path.

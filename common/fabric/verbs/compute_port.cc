@@ -1,9 +1,8 @@
 #include "common/fabric/verbs/compute_port.h"
 
-#include <fmt/core.h>
-
 #include <vector>
 
+#include "common/fabric/verbs/endpoint.h"
 #include "common/fabric/verbs/verbs.h"
 
 namespace gossamer::verbs {
@@ -16,24 +15,11 @@ Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& o
   return std::unique_ptr<ComputePort>(std::make_unique<VerbsComputePort>(options));
 }
 
-Result<Peer> Peers::FindPeer(ServerId server) const {
+Result<Peer> VerbsComputePort::FindPeer(ServerId server) {
   const std::lock_guard lock(mutex_);
   const auto found = peers_.find(server);
-  if (found == peers_.end()) {
-    return MakeError(Code::kInvalidArgument,
-                     fmt::format("not connected to memory server {}", ToInteger(server)));
-  }
+  if (found == peers_.end()) return NotConnected(server);
   return found->second;
-}
-
-void Peers::Put(ServerId server, Peer peer) {
-  const std::lock_guard lock(mutex_);
-  peers_.insert_or_assign(server, std::move(peer));
-}
-
-std::map<ServerId, Peer> Peers::All() const {
-  const std::lock_guard lock(mutex_);
-  return peers_;
 }
 
 Status VerbsComputePort::Connect(ServerId server, const std::string& address,
@@ -54,13 +40,14 @@ Status VerbsComputePort::Connect(ServerId server, const std::string& address,
     const std::lock_guard lock(mutex_);
     if (device_ != device) continue;  // another thread has chosen the device meanwhile
     device_ = peer.device;
-    peers_->Put(server, std::move(peer));
+    peers_.insert_or_assign(server, std::move(peer));
     return Ok();
   }
 }
 
 Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
   std::shared_ptr<Device> device;
+  std::vector<ServerId> servers;
   {
     const std::lock_guard lock(mutex_);
     if (device_ == nullptr) {
@@ -68,10 +55,9 @@ Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
       device_ = std::move(found);
     }
     device = device_;
+    for (const auto& [server, unused] : peers_) servers.push_back(server);
   }
-  BOOST_OUTCOME_TRY(endpoint, VerbsEndpoint::Open(std::move(device), peers_, options_));
-  std::vector<ServerId> servers;
-  for (const auto& [server, peer] : peers_->All()) servers.push_back(server);
+  BOOST_OUTCOME_TRY(endpoint, VerbsEndpoint::Open(*this, std::move(device)));
   endpoint->AttachAll(servers);
   return std::unique_ptr<Endpoint>(std::move(endpoint));
 }

@@ -2,30 +2,35 @@
 // all.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "common/fabric/compute_port.h"
-#include "common/fabric/verbs/endpoint.h"
+#include "common/fabric/verbs/connect.h"
+#include "common/fabric/verbs/device.h"
 
 namespace gossamer::verbs {
 
 class VerbsComputePort final : public ComputePort {
  public:
-  explicit VerbsComputePort(const ComputePortOptions& options)
-      : options_(options), peers_(std::make_shared<Peers>()) {}
+  explicit VerbsComputePort(const ComputePortOptions& options) : options_(options) {}
 
   void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
   std::string device() override;
 
+  // Errors: InvalidArgument for a server that the port is not connected to.
+  Result<Peer> FindPeer(ServerId server);
+  const ComputePortOptions& options() const { return options_; }
+
  private:
   ComputePortOptions options_;
-  const std::shared_ptr<Peers> peers_;
   std::mutex mutex_;
   std::shared_ptr<Device> device_;  // null until a server is found or an endpoint requested
+  std::map<ServerId, Peer> peers_;
 };
 
 }  // namespace gossamer::verbs

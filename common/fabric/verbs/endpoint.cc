@@ -35,20 +35,17 @@ ibv_wr_opcode FillVerb(const Verb& verb, ibv_send_wr& request) {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(std::shared_ptr<Device> device,
-                                                           std::shared_ptr<const Peers> peers,
-                                                           const ComputePortOptions& options) {
-  std::unique_ptr<VerbsEndpoint> endpoint(
-      new VerbsEndpoint(std::move(device), std::move(peers), options));
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(VerbsComputePort& port,
+                                                           std::shared_ptr<Device> device) {
+  std::unique_ptr<VerbsEndpoint> endpoint(new VerbsEndpoint(port, std::move(device)));
   BOOST_OUTCOME_TRYV(endpoint->MakeRoom(1));
   return endpoint;
 }
 
-VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const Peers> peers,
-                             const ComputePortOptions& options)
-    : device_(std::move(device)),
-      peers_(std::move(peers)),
-      options_(options),
+VerbsEndpoint::VerbsEndpoint(VerbsComputePort& port, std::shared_ptr<Device> device)
+    : port_(port),
+      device_(std::move(device)),
+      options_(port.options()),
       slabs_(device_),
       buffers_(slabs_) {
   const QueuePairSize& size = device_->queue_pair_size();

@@ -9,33 +9,18 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "common/fabric/compute_port.h"
+#include "common/fabric/endpoint.h"
+#include "common/fabric/verbs/compute_port.h"
 #include "common/fabric/verbs/connect.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/queue_pair.h"
 
 namespace gossamer::verbs {
-
-// The servers that a compute port is connected to. Shared by the port and its endpoints.
-// Thread-safety: thread-safe.
-class Peers {
- public:
-  // Errors: InvalidArgument for a server that the port is not connected to.
-  Result<Peer> FindPeer(ServerId server) const;
-  void Put(ServerId server, Peer peer);
-  std::map<ServerId, Peer> All() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::map<ServerId, Peer> peers_;
-};
 
 // The slabs of an endpoint's buffers, registered with its device until destroyed.
 class Slabs final : public SlabRegistrar {
@@ -77,9 +62,8 @@ struct Opening {
 
 class VerbsEndpoint final : public Endpoint {
  public:
-  static Result<std::unique_ptr<VerbsEndpoint>> Open(std::shared_ptr<Device> device,
-                                                     std::shared_ptr<const Peers> peers,
-                                                     const ComputePortOptions& options);
+  static Result<std::unique_ptr<VerbsEndpoint>> Open(VerbsComputePort& port,
+                                                     std::shared_ptr<Device> device);
   ~VerbsEndpoint() override;
 
   void Post(Batch& batch) override;
@@ -100,8 +84,7 @@ class VerbsEndpoint final : public Endpoint {
   uint64_t doorbells() const { return doorbells_; }
 
  private:
-  VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const Peers> peers,
-                const ComputePortOptions& options);
+  VerbsEndpoint(VerbsComputePort& port, std::shared_ptr<Device> device);
 
   QueuePair* Find(ServerId server) const {
     const uint16_t index = ToInteger(server);
@@ -140,8 +123,8 @@ class VerbsEndpoint final : public Endpoint {
   Status Install(QueuePair& queue_pair);
   void End(QueuePairRequest& request, Status status);
 
+  VerbsComputePort& port_;
   const std::shared_ptr<Device> device_;
-  const std::shared_ptr<const Peers> peers_;
   const ComputePortOptions options_;
   Limits limits_;
   Slabs slabs_;

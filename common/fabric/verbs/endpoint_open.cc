@@ -110,7 +110,7 @@ void VerbsEndpoint::Post(QueuePairRequest& request) {
   if (std::ranges::any_of(openings_, is_same)) {
     return End(request, MakeError(Code::kInvalidArgument, "a queue pair is asked for already"));
   }
-  const Result<Peer> peer = peers_->FindPeer(request.server);
+  const Result<Peer> peer = port_.FindPeer(request.server);
   if (!peer) return End(request, peer.error());
   if (peer.value().device.get() != device_.get()) {
     return End(request,
@@ -151,7 +151,7 @@ Result<ConnectState> VerbsEndpoint::Advance(Opening& opening) {
     }
     // Clears the completion queue of the previous attempt or of the present queue pair.
     Collapse(queue_pair);
-    BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
+    BOOST_OUTCOME_TRY(peer, port_.FindPeer(queue_pair.server));
     BOOST_OUTCOME_TRY(begun, ConnectAttempt::Begin(peer.address, device_.get(), options_,
                                                    opening.retry.deadline()));
     opening.attempt.emplace(std::move(begun));
@@ -167,7 +167,7 @@ Result<ConnectState> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& 
   BOOST_OUTCOME_TRY(state, opening.attempt->Step());
   if (state == ConnectState::kUnderWay) return state;
   if (!opening.is_connecting) {
-    BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
+    BOOST_OUTCOME_TRY(peer, port_.FindPeer(queue_pair.server));
     BOOST_OUTCOME_TRYV(opening.AskToConnect(peer, queue_.get(), options_.client_uuid, queue_pair));
     return ConnectState::kUnderWay;
   }

@@ -48,13 +48,10 @@ class GatedBootstrap final : public Bootstrap {
                               const std::optional<std::string>& desired) override {
     return below_->CompareAndSwap(store, expected, desired);
   }
-  Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
-                                                std::chrono::milliseconds patience) override {
+  Result<Held> LockForJoin(const std::string& store, std::chrono::milliseconds patience) override {
     return below_->LockForJoin(store, patience);
   }
-  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
-    return below_->Announce(store);
-  }
+  Result<Held> Announce(const std::string& store) override { return below_->Announce(store); }
   Result<bool> MayHaveMembers(const std::string& store) override {
     return below_->MayHaveMembers(store);
   }

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-#include "common/process_name.h"
+#include "common/process.h"
 #include "compute/rules/rules.h"
 #include "compute/session/control_client.h"
 
