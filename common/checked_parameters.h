@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "common/status.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer {
+
+// "--FLAG=VALUE: WHY", for a value that does not do.
+Error BadFlag(std::string_view flag, uint64_t value, std::string_view why);
 
 // The parameters are wide, so that a flag with a number of any size can be passed.
 // Errors: InvalidArgument; the message names the flag of `gossamer-memory` and says what to give

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,19 +25,19 @@ constexpr int kGapsPerLease = 8;
 static_assert(kMaxControlBytes >= control::kMaxMessageBytes);
 
 template <typename Message>
-uint32_t Answer(const Result<Message>& message, Reply reply) {
+uint32_t Send(const Message& message, Reply reply) {
   static_assert(sizeof(Message) <= kMaxControlBytes);
-  if (message) {
-    std::memcpy(reply.data(), &message.value(), sizeof(Message));
-    return sizeof(Message);
-  }
-  const std::string& why = message.error().message;
-  control::ErrorReply error;
-  error.code = static_cast<uint8_t>(message.error().code);
-  error.message_bytes = static_cast<uint8_t>(std::min(why.size(), sizeof error.message));
-  std::memcpy(error.message, why.data(), error.message_bytes);
-  std::memcpy(reply.data(), &error, sizeof error);
-  return sizeof error;
+  std::memcpy(reply.data(), &message, sizeof message);
+  return sizeof message;
+}
+
+uint32_t Send(const Error& error, Reply reply) {
+  const std::string& why = error.message;
+  control::ErrorReply message;
+  message.code = static_cast<uint8_t>(error.code);
+  message.message_bytes = static_cast<uint8_t>(std::min(why.size(), sizeof message.message));
+  std::memcpy(message.message, why.data(), message.message_bytes);
+  return Send(message, reply);
 }
 
 Error Invalid(std::string why) { return MakeError(Code::kInvalidArgument, std::move(why)); }
@@ -55,17 +54,14 @@ ControlService::ControlService(ChunkAllocator allocator, LockTablePlacement lock
 
 uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte> request,
                                 std::span<std::byte, kMaxControlBytes> reply) {
-  using Failed = Result<control::ErrorReply>;
   control::Header header;
-  if (request.size() < sizeof header) return Answer(Failed(WrongSize(request)), reply);
+  if (request.size() < sizeof header) return Send(WrongSize(request), reply);
   std::memcpy(&header, request.data(), sizeof header);
   if (header.version != control::kProtocolVersion) {
-    return Answer(Failed(MakeError(
-                      Code::kUnsupported,
-                      fmt::format("control protocol version {} was sent, this memory server speaks "
-                                  "{}",
-                                  header.version, control::kProtocolVersion))),
-                  reply);
+    const std::string why =
+        fmt::format("control protocol version {} was sent, this memory server speaks {}",
+                    header.version, control::kProtocolVersion);
+    return Send(MakeError(Code::kUnsupported, why), reply);
   }
   const std::lock_guard guard(mutex_);
   // Every request renews the lease. A request that needs a lease reports that there is none.
@@ -73,9 +69,10 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
   const auto answer_by = [&]<typename Request, typename Message>(Result<Message> (
                              ControlService::*handle)(const Sender&, const Request&)) {
     Request decoded;
-    if (request.size() != sizeof decoded) return Answer(Failed(WrongSize(request)), reply);
+    if (request.size() != sizeof decoded) return Send(WrongSize(request), reply);
     std::memcpy(&decoded, request.data(), sizeof decoded);
-    return Answer((this->*handle)(sender, decoded), reply);
+    const Result<Message> message = (this->*handle)(sender, decoded);
+    return message ? Send(message.value(), reply) : Send(message.error(), reply);
   };
   switch (header.type) {
     case control::Type::kRegister: return answer_by(&ControlService::Register);
@@ -91,9 +88,9 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
     case control::Type::kLeaseQuery: return answer_by(&ControlService::QueryLease);
     case control::Type::kError: break;
   }
-  return Answer(Failed(Invalid(fmt::format("control message type {} is none",
-                                           static_cast<uint16_t>(header.type)))),
-                reply);
+  return Send(
+      Invalid(fmt::format("control message type {} is none", static_cast<uint16_t>(header.type))),
+      reply);
 }
 
 void ControlService::ClientGone(uint64_t client_uuid) {
@@ -141,14 +138,11 @@ GrantedMemory ControlService::Granted() const {
 
 std::vector<ClientInForce> ControlService::Clients() const {
   const std::lock_guard guard(mutex_);
-  std::map<ComputeId, ClientInForce> clients;
+  std::vector<ClientInForce> clients;
   for (const auto& [client_uuid, lease] : leases_.InForce()) {
-    clients[lease.compute] = {lease, leases_.ProcessOf(lease), allocator_.BytesOf(lease)};
+    clients.push_back({lease, leases_.ProcessOf(lease), allocator_.BytesOf(lease)});
   }
-  std::vector<ClientInForce> list;
-  list.reserve(clients.size());
-  for (const auto& [compute, client] : clients) list.push_back(client);
-  return list;
+  return clients;
 }
 
 Result<control::RegisterReply> ControlService::Register(const Sender& sender,

@@ -68,7 +68,7 @@ class LeaseTable {
   // Whether `lease` is in force. False: its holder is fenced (rule L6).
   bool IsInForce(Lease lease) const;
 
-  std::vector<LeaseInForce> InForce() const;
+  std::vector<LeaseInForce> InForce() const;  // by compute id
 
   size_t registered() const { return registered_; }
   // The process that registered `lease`, if the lease is in force; otherwise an empty name.

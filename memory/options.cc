@@ -1,7 +1,5 @@
 #include "memory/options.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <bit>
 #include <filesystem>
@@ -18,10 +16,6 @@ namespace {
 constexpr uint64_t kRegionUnit = 4096;  // a page
 constexpr uint64_t kMinChunkBytes = 4096;
 constexpr uint64_t kMaxLockTableBytes = uint64_t{1} << 35;
-
-Error Bad(const std::string& flag, uint64_t value, const std::string& why) {
-  return MakeError(Code::kInvalidArgument, fmt::format("--{}={}: {}", flag, value, why));
-}
 
 // ADDRESS:PORT, as on a network fabric.
 bool IsNetworkAddress(std::string_view listen) {
@@ -68,13 +62,14 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
   if (options.chunk_bytes == 0) options.chunk_bytes = DefaultChunkBytes(options.memory_bytes);
   if (options.lock_table_bytes == 0) options.lock_table_bytes = kDefaultLockTableBytes;
   if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes) {
-    return Bad("chunk_bytes", options.chunk_bytes, "give a power of two from 4096");
+    return BadFlag("chunk_bytes", options.chunk_bytes, "give a power of two from 4096");
   }
   if (options.memory_bytes < kHeapOffset + options.chunk_bytes) {
-    return Bad("memory", given_bytes,
-               "too little for one chunk of " + HumanBytes(options.chunk_bytes) +
-                   "; give at least --memory=" + std::to_string(kHeapOffset + options.chunk_bytes) +
-                   ", or smaller --chunk_bytes");
+    return BadFlag(
+        "memory", given_bytes,
+        "too little for one chunk of " + HumanBytes(options.chunk_bytes) +
+            "; give at least --memory=" + std::to_string(kHeapOffset + options.chunk_bytes) +
+            ", or smaller --chunk_bytes");
   }
   if (options.memory_bytes > kMostMemoryBytes) {
     return MakeError(Code::kInvalidArgument,
@@ -84,13 +79,13 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
   if (!std::has_single_bit(options.lock_table_bytes) ||
       options.lock_table_bytes < sizeof(uint64_t) ||
       options.lock_table_bytes > kMaxLockTableBytes) {
-    return Bad("lock_table_bytes", options.lock_table_bytes,
-               "give a power of two between 8 B and 32 GiB");
+    return BadFlag("lock_table_bytes", options.lock_table_bytes,
+                   "give a power of two between 8 B and 32 GiB");
   }
   if (options.lease_ms != 0 && options.lease_ms < kMinLeaseMs) {
-    return Bad("lease_ms", options.lease_ms,
-               "clients cannot renew their leases so often; give at least 100, or 0 for leases "
-               "that do not expire");
+    return BadFlag("lease_ms", options.lease_ms,
+                   "clients cannot renew their leases so often; give at least 100, or 0 for leases "
+                   "that do not expire");
   }
   if (options.join.replace_store && options.join.create == CreateMode::kJoin) {
     return MakeError(Code::kInvalidArgument,

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -59,24 +60,6 @@ static_assert(kFirstLeafOffset + kMaxNodeBytes <= kHeapOffset);
 
 // ---- Reading the header
 
-enum class RegionVerdict : uint8_t {
-  kAccepted,
-  kNotGossamer,  // too short, or without the magic word
-  kOtherFormat,  // another format version: only `header.format_version` is valid
-  kBadChecksum,  // damaged, or torn
-  kUnusable,     // whole, but with sizes that this build cannot use
-};
-
-// The result of parsing the first bytes of a region.
-struct RegionReading {
-  RegionVerdict verdict = RegionVerdict::kNotGossamer;
-  RegionHeader header{};  // valid only when accepted
-
-  bool accepted() const { return verdict == RegionVerdict::kAccepted; }
-  // The reason for the rejection, to follow the name of the memory server.
-  std::string Problem() const;
-};
-
 // Whether all offsets that a client computes from the sizes in `header` lie in the region.
 constexpr bool IsUsable(const RegionHeader& header) {
   return IsStorable(header.parameters) && header.region_bytes >= kHeapOffset &&
@@ -86,44 +69,32 @@ constexpr bool IsUsable(const RegionHeader& header) {
          header.chunk_bytes >= header.parameters.node_bytes;
 }
 
-// Parses the header from the first bytes of a region and ignores those behind it. Checks magic word
-// and format version first, because all formats have them at the same offsets: this gives the
-// clearest answer.
-inline RegionReading ParseRegionHeader(std::span<const std::byte> bytes) {
-  RegionReading reading;
-  if (bytes.size() < sizeof(RegionHeader)) return reading;
-  std::memcpy(&reading.header, bytes.data(), sizeof(RegionHeader));
-  if (reading.header.magic != kRegionMagic) {
-    reading.verdict = RegionVerdict::kNotGossamer;
-  } else if (reading.header.format_version != kFormatVersion) {
-    reading.verdict = RegionVerdict::kOtherFormat;
-  } else if (reading.header.checksum != HeaderChecksum(reading.header)) {
-    reading.verdict = RegionVerdict::kBadChecksum;
-  } else if (!IsUsable(reading.header)) {
-    reading.verdict = RegionVerdict::kUnusable;
+// Parses the header from the first bytes of a region and ignores those behind it. Returns nullopt
+// when they are none that this build can use, and sets `problem` to the reason, to follow the name
+// of the memory server. Checks magic word and format version first, because all formats have them
+// at the same offsets: this gives the clearest answer.
+inline std::optional<RegionHeader> ParseRegionHeader(std::span<const std::byte> bytes,
+                                                     std::string& problem) {
+  RegionHeader header{};
+  if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != kRegionMagic) {
+    problem = "not a Gossamer region";
+  } else if (header.format_version != kFormatVersion) {
+    problem = fmt::format("region of format version {}; this build speaks version {}",
+                          header.format_version, kFormatVersion);
+  } else if (header.checksum != HeaderChecksum(header)) {
+    problem = "region header does not match its checksum";
+  } else if (!IsUsable(header)) {
+    problem = fmt::format(
+        "region header with sizes that this build cannot use: node_bytes {}, max_key_bytes {}, "
+        "inline_value_bytes {}, region_bytes {}, lock_table_bytes {}, chunk_bytes {}",
+        header.parameters.node_bytes, header.parameters.max_key_bytes,
+        header.parameters.inline_value_bytes, header.region_bytes, header.lock_table_bytes,
+        header.chunk_bytes);
   } else {
-    reading.verdict = RegionVerdict::kAccepted;
+    return header;
   }
-  return reading;
-}
-
-inline std::string RegionReading::Problem() const {
-  switch (verdict) {
-    case RegionVerdict::kAccepted: return "";
-    case RegionVerdict::kNotGossamer: return "not a Gossamer region";
-    case RegionVerdict::kOtherFormat:
-      return fmt::format("region of format version {}; this build speaks version {}",
-                         header.format_version, kFormatVersion);
-    case RegionVerdict::kBadChecksum: return "region header does not match its checksum";
-    case RegionVerdict::kUnusable:
-      return fmt::format(
-          "region header with sizes that this build cannot use: node_bytes {}, max_key_bytes {}, "
-          "inline_value_bytes {}, region_bytes {}, lock_table_bytes {}, chunk_bytes {}",
-          header.parameters.node_bytes, header.parameters.max_key_bytes,
-          header.parameters.inline_value_bytes, header.region_bytes, header.lock_table_bytes,
-          header.chunk_bytes);
-  }
-  return "region header of an unknown kind";
+  return std::nullopt;
 }
 
 }  // namespace gossamer

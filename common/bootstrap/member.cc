@@ -146,27 +146,22 @@ std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord
 }
 
 Status Member::Leave() {
-  const Status left = LeaveStore(bootstrap_, known_, self_);
-  presence_.reset();
-  return left;
-}
-
-Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberRecord& self) {
+  const Held until_the_end = std::exchange(presence_, nullptr);
   for (int attempt = 0; attempt < kMaxSwapAttempts; ++attempt) {
-    BOOST_OUTCOME_TRY(before, ReadRecord(bootstrap, known.store));
-    if (before.record && before.record->store_id != known.store_id) return Ok();
-    StoreRecord after = before.record ? *before.record : known;
+    BOOST_OUTCOME_TRY(before, ReadRecord(bootstrap_, known_.store));
+    if (before.record && before.record->store_id != known_.store_id) return Ok();
+    StoreRecord after = before.record ? *before.record : known_;
     const auto gone = std::erase_if(after.servers, [&](const MemberRecord& member) {
-      return member.server == self.server && member.incarnation == self.incarnation;
+      return member.server == self_.server && member.incarnation == self_.incarnation;
     });
     if (gone == 0) return Ok();
     if (!before.record) after.restored = RandomId();
     std::optional<std::string> text;
     if (!after.servers.empty()) text = EncodeStoreRecord(after);
-    BOOST_OUTCOME_TRY(swapped, bootstrap.CompareAndSwap(known.store, before.text, text));
+    BOOST_OUTCOME_TRY(swapped, bootstrap_.CompareAndSwap(known_.store, before.text, text));
     if (swapped) return Ok();
   }
-  return MakeError(Code::kContended, Named(known.store, bootstrap) + " keeps changing");
+  return MakeError(Code::kContended, Named(known_.store, bootstrap_) + " keeps changing");
 }
 
 }  // namespace gossamer

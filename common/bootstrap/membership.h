@@ -118,11 +118,6 @@ struct Joined {
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);
 
-// Takes server `self` of the store `known` out of the record; the last one removes the record. Does
-// nothing when the record belongs to another store. If the record was lost, puts back `known`
-// without the server: other members would put it back with it.
-Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberRecord& self);
-
 struct FindOptions {
   std::string store = "default";
   // How long to wait for a store that does not exist yet, for example when both sides are started

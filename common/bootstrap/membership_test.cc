@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "common/bootstrap/member.h"
 #include "common/bootstrap/test_support.h"
 #include "common/process.h"
 
@@ -59,9 +60,11 @@ class MembershipTest : public BothBootstraps {
   }
 
   Status Leave(const Joined& joined) {
-    MemberRecord self = *joined.record.Find(joined.identity.server);
-    self.incarnation = joined.identity.incarnation;
-    return LeaveStore(*bootstrap_, joined.record, self);
+    Joined as_named = joined;
+    for (MemberRecord& member : as_named.record.servers) {
+      if (member.server == joined.identity.server) member.incarnation = joined.identity.incarnation;
+    }
+    return Member(*bootstrap_, as_named, nullptr).Leave();
   }
 
   std::map<uint16_t, Liveness> states_;

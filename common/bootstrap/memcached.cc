@@ -21,7 +21,7 @@ constexpr time_t kAbsenceSeconds = 1;
 
 struct Item {
   std::string text;
-  uint64_t cas;
+  uint64_t cas = 0;
 };
 
 // One connection to memcached.
@@ -86,19 +86,71 @@ bool IsLost(memcached_return_t status) {
 std::string RecordKey(const std::string& store) { return "gossamer/store/" + store; }
 std::string JoinKey(const std::string& store) { return "gossamer/join/" + store; }
 
-// A memcached of texts; the empty text means absence.
-class Items {
+// The empty text means absence.
+class MemcachedBootstrap final : public Bootstrap {
  public:
-  Items(std::string host, uint16_t port) : host_(std::move(host)), port_(port) {}
+  MemcachedBootstrap(std::string host, uint16_t port) : host_(std::move(host)), port_(port) {}
 
-  Result<std::string> Get(const std::string& key) const {
+  Result<std::optional<std::string>> Get(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
     Connection connection(host_, port_);
     Item item;
-    const memcached_return_t status = connection.Get(key, item);
-    if (status == MEMCACHED_NOTFOUND) return std::string();
-    if (status != MEMCACHED_SUCCESS) return Unreachable(connection, status);
-    return std::move(item.text);
+    const memcached_return_t status = connection.Get(RecordKey(store), item);
+    if (status != MEMCACHED_NOTFOUND && status != MEMCACHED_SUCCESS) {
+      return Unreachable(connection, status);
+    }
+    return item.text.empty() ? std::nullopt : std::optional<std::string>(std::move(item.text));
   }
+
+  Result<bool> CompareAndSwap(const std::string& store, const std::optional<std::string>& expected,
+                              const std::optional<std::string>& desired) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    return Swap(RecordKey(store), expected.value_or(""), desired.value_or(""),
+                desired ? kForever : kAbsenceSeconds);
+  }
+
+  Result<Held> LockForJoin(const std::string& store, milliseconds patience) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    const std::string token = std::to_string(RandomId());
+    const auto deadline = steady_clock::now() + patience;
+    while (true) {
+      BOOST_OUTCOME_TRY(locked, Swap(JoinKey(store), "", token, kJoinLockSeconds));
+      if (locked) {
+        // Ignores failure, and a lock that has passed to another server meanwhile: the item expires.
+        const auto own = std::make_shared<MemcachedBootstrap>(*this);
+        return Held(own.get(), [own, key = JoinKey(store), token](void*) {
+          (void)own->Swap(key, token, "", kAbsenceSeconds);
+        });
+      }
+      if (steady_clock::now() >= deadline) {
+        return MakeError(
+            Code::kContended,
+            fmt::format("other memory servers have been joining store '{}' for {} ms; try again",
+                        store, patience.count()));
+      }
+      std::this_thread::sleep_for(kJoinPollInterval);
+    }
+  }
+
+  // Does nothing: an item for it would be lost with the record.
+  Result<Held> Announce(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    return Held();
+  }
+  Result<bool> MayHaveMembers(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    return true;
+  }
+  milliseconds republish_wait() const override {
+    return milliseconds(kTimeoutMs) + 2 * kLookInterval;
+  }
+
+  std::string url() const override {
+    const bool ipv6 = host_.find(':') != std::string::npos;
+    return fmt::format("memcached://{}:{}", ipv6 ? "[" + host_ + "]" : host_, port_);
+  }
+
+ private:
   // Retries when an empty item expires between the two steps.
   Result<bool> Swap(const std::string& key, const std::string& expected, const std::string& desired,
                     time_t expiry) const {
@@ -126,12 +178,6 @@ class Items {
     return false;
   }
 
-  std::string url() const {
-    const bool ipv6 = host_.find(':') != std::string::npos;
-    return fmt::format("memcached://{}:{}", ipv6 ? "[" + host_ + "]" : host_, port_);
-  }
-
- private:
   Error Unreachable(const Connection& connection, memcached_return_t status) const {
     return MakeError(
         Code::kNodeUnreachable,
@@ -144,78 +190,10 @@ class Items {
   uint16_t port_;
 };
 
-class ItemLock {
- public:
-  ItemLock(Items items, std::string key, std::string token)
-      : items_(std::move(items)), key_(std::move(key)), token_(std::move(token)) {}
-  ItemLock(const ItemLock&) = delete;
-  ItemLock& operator=(const ItemLock&) = delete;
-  // Ignores failure, and a lock that has passed to another server meanwhile: the item expires.
-  ~ItemLock() { (void)items_.Swap(key_, token_, "", kAbsenceSeconds); }
-
- private:
-  const Items items_;
-  const std::string key_;
-  const std::string token_;
-};
-
-class MemcachedBootstrap final : public Bootstrap {
- public:
-  explicit MemcachedBootstrap(Items items) : items_(std::move(items)) {}
-
-  Result<std::optional<std::string>> Get(const std::string& store) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
-    BOOST_OUTCOME_TRY(text, items_.Get(RecordKey(store)));
-    return text.empty() ? std::nullopt : std::optional<std::string>(std::move(text));
-  }
-
-  Result<bool> CompareAndSwap(const std::string& store, const std::optional<std::string>& expected,
-                              const std::optional<std::string>& desired) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
-    return items_.Swap(RecordKey(store), expected.value_or(""), desired.value_or(""),
-                       desired ? kForever : kAbsenceSeconds);
-  }
-
-  Result<Held> LockForJoin(const std::string& store, milliseconds patience) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
-    const std::string token = std::to_string(RandomId());
-    const auto deadline = steady_clock::now() + patience;
-    while (true) {
-      BOOST_OUTCOME_TRY(locked, items_.Swap(JoinKey(store), "", token, kJoinLockSeconds));
-      if (locked) return Held(std::make_shared<ItemLock>(items_, JoinKey(store), token));
-      if (steady_clock::now() >= deadline) {
-        return MakeError(
-            Code::kContended,
-            fmt::format("other memory servers have been joining store '{}' for {} ms; try again",
-                        store, patience.count()));
-      }
-      std::this_thread::sleep_for(kJoinPollInterval);
-    }
-  }
-
-  // Does nothing: an item for it would be lost with the record.
-  Result<Held> Announce(const std::string& store) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
-    return Held();
-  }
-  Result<bool> MayHaveMembers(const std::string& store) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
-    return true;
-  }
-  milliseconds republish_wait() const override {
-    return milliseconds(kTimeoutMs) + 2 * kLookInterval;
-  }
-
-  std::string url() const override { return items_.url(); }
-
- private:
-  const Items items_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Bootstrap>> OpenMemcached(const std::string& host, uint16_t port) {
-  return std::unique_ptr<Bootstrap>(std::make_unique<MemcachedBootstrap>(Items(host, port)));
+  return std::unique_ptr<Bootstrap>(std::make_unique<MemcachedBootstrap>(host, port));
 }
 
 }  // namespace gossamer

@@ -35,10 +35,11 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server) {
                      fmt::format("server {} did not answer: {}", ToInteger(server),
                                  VerbStatusName(batch.status())));
   }
-  const RegionReading reading = ParseRegionHeader({buffer.data(), sizeof(RegionHeader)});
-  if (reading.accepted()) return reading.header;
+  std::string problem;
+  const auto header = ParseRegionHeader({buffer.data(), sizeof(RegionHeader)}, problem);
+  if (header) return *header;
   return MakeError(Code::kCorruption,
-                   fmt::format("server {}, offset 0: {}", ToInteger(server), reading.Problem()));
+                   fmt::format("server {}, offset 0: {}", ToInteger(server), problem));
 }
 
 LivenessProbe FabricProbe(uint32_t timeout_ms) {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "common/program/standard_streams.h"
+#include "common/unique_fd.h"
 
 namespace gossamer {
 namespace {
@@ -26,9 +27,8 @@ Status CheckWritable(const std::string& path) {
     if (access(path.c_str(), W_OK) != 0) return CannotWrite(path, errno);
     return Ok();
   }
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return CannotWrite(path, errno);
-  close(file);
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return CannotWrite(path, errno);
   unlink(path.c_str());
   return Ok();
 }

@@ -4,9 +4,11 @@
 
 #include <string>
 
-#include "common/fabric/shm/shm.h"
+#include "common/fabric/shm/compute_port.h"
+#include "common/fabric/shm/memory_port.h"
 #include "common/fabric/simulated_network.h"
-#include "common/fabric/verbs/verbs.h"
+#include "common/fabric/verbs/compute_port.h"
+#include "common/fabric/verbs/memory_port.h"
 
 namespace gossamer {
 namespace {
@@ -42,6 +44,9 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
                                                      const ComputePortOptions& options) {
   BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
+  if (options.client_uuid == 0) {
+    return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
+  }
   switch (kind) {
     case FabricKind::kShm: return shm::OpenComputePort(options);
     case FabricKind::kVerbs: return verbs::OpenComputePort(options);

@@ -36,6 +36,11 @@ TEST(OpenPort, ATimeoutIsABound) {
   EXPECT_TRUE(OpenComputePort(FabricKind::kShm, OneClient()));
 }
 
+TEST(OpenPort, AComputeServerHasAUuid) {
+  EXPECT_EQ(OpenComputePort(FabricKind::kShm, ComputePortOptions{}).error().code,
+            Code::kInvalidArgument);
+}
+
 TEST(OpenPort, ProgramsCannotAskForTheSimulator) {
   EXPECT_FALSE(ParseFabricKind("sim"));
   EXPECT_EQ(FabricKindName(FabricKind::kSim), "sim");

@@ -2,14 +2,10 @@
 
 #include "common/fabric/shm/endpoint.h"
 #include "common/fabric/shm/queue_pair.h"
-#include "common/fabric/shm/shm.h"
 
 namespace gossamer::shm {
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) {
-  if (options.client_uuid == 0) {
-    return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
-  }
   return std::unique_ptr<ComputePort>(std::make_unique<ShmComputePort>(options));
 }
 

@@ -58,4 +58,6 @@ class ShmComputePort final : public ComputePort {
   std::map<ServerId, Server> servers_;
 };
 
+Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options);
+
 }  // namespace gossamer::shm

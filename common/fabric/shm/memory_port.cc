@@ -13,7 +13,6 @@
 
 #include "common/asymmetric_fence.h"
 #include "common/fabric/compute_port.h"
-#include "common/fabric/shm/shm.h"
 #include "common/start_thread.h"
 
 namespace gossamer::shm {

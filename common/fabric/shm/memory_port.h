@@ -153,4 +153,6 @@ class ShmMemoryPort final : public MemoryPort {
   DescriptorShortage shortage_;
 };
 
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options);
+
 }  // namespace gossamer::shm

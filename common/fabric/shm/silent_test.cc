@@ -6,7 +6,8 @@
 #include <chrono>
 #include <thread>
 
-#include "common/fabric/shm/shm.h"
+#include "common/fabric/shm/compute_port.h"
+#include "common/fabric/shm/memory_port.h"
 #include "common/random_id.h"
 
 namespace gossamer::shm {

@@ -11,7 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/fabric/shm/shm.h"
+#include "common/fabric/shm/compute_port.h"
+#include "common/fabric/shm/memory_port.h"
 #include "common/random_id.h"
 
 namespace gossamer::shm {

@@ -83,9 +83,6 @@ Result<std::unique_ptr<MemoryPort>> SimNetwork::OpenMemoryPort(const MemoryPortO
 
 Result<std::unique_ptr<ComputePort>> SimNetwork::OpenComputePort(
     const ComputePortOptions& options) {
-  if (options.client_uuid == 0) {
-    return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
-  }
   return std::unique_ptr<ComputePort>(std::make_unique<SimComputePort>(*this, options));
 }
 

@@ -38,6 +38,12 @@ class ClosedSet {
   bool dropped_atomic_ = false;
 };
 
+// Whether a part of it has taken effect, and all of it must.
+bool MustLand(const VerbInFlight& operation, uint32_t path_mtu) {
+  return operation.state == VerbInFlight::State::kHoldsWord ||
+         (operation.state == VerbInFlight::State::kActive && operation.length <= path_mtu);  // D1
+}
+
 template <typename Visit>
 void ForEach(const IntrusiveQueue<Transit>& queue, Visit visit) {
   if (queue.empty()) return;
@@ -236,9 +242,7 @@ void QueuePair::ChooseSurvivors(Late late) {
     operation.posted = nullptr;
     const bool is_active = operation.state == VerbInFlight::State::kActive;
     const bool holds_word = operation.state == VerbInFlight::State::kHoldsWord;
-    const bool is_packet = operation.length <= path_mtu_;  // D1
-    if (operation.is_read() ||
-        !survivors.Keeps(operation, (is_active && is_packet) || holds_word)) {
+    if (operation.is_read() || !survivors.Keeps(operation, MustLand(operation, path_mtu_))) {
       Drop(operation);
       continue;
     }
@@ -296,14 +300,12 @@ void QueuePair::Settle() {
   ClosedSet landing(network_.loss_random);
   while (first_operation_ != nullptr) {
     VerbInFlight& operation = *first_operation_;
-    const bool is_active = operation.state == VerbInFlight::State::kActive;
-    const bool holds_word = operation.state == VerbInFlight::State::kHoldsWord;
-    const bool is_packet = operation.length <= path_mtu_;
     // Too late: another atomic has already read the word.
-    const bool too_late =
-        operation.is_atomic() && !holds_word && server_.AtomicSlot(operation) > network_.now();
+    const bool too_late = operation.is_atomic() &&
+                          operation.state != VerbInFlight::State::kHoldsWord &&
+                          server_.AtomicSlot(operation) > network_.now();
     if (operation.is_read() ||
-        !landing.Keeps(operation, (is_active && is_packet) || holds_word, too_late)) {
+        !landing.Keeps(operation, MustLand(operation, path_mtu_), too_late)) {
       Drop(operation);
     } else {
       LandNow(operation);

@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 #include <netdb.h>
-#include <netinet/in.h>
 
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -20,35 +18,9 @@ Error BadAddress(std::string_view text, std::string_view why) {
 
 }  // namespace
 
-uint16_t SocketAddress::port() const {
-  return ntohs(storage.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port
-                   : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
-}
-
-void SocketAddress::set_port(uint16_t port) {
-  if (storage.ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
-  }
-}
-
-bool SocketAddress::is_wildcard() const {
-  if (storage.ss_family == AF_INET6) {
-    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
-  }
-  return reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr == htonl(INADDR_ANY);
-}
-
-std::string SocketAddress::ToString() const {
-  std::array<char, NI_MAXHOST> host;
-  if (getnameinfo(get(), sizeof storage, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) !=
-      0) {
-    return "an unprintable address";
-  }
-  const std::string name = host.data();
-  return fmt::format("{}:{}", storage.ss_family == AF_INET6 ? "[" + name + "]" : name, port());
+std::string ToString(const SocketAddress& address) {
+  const std::string host = address.address().to_string();
+  return fmt::format("{}:{}", address.address().is_v6() ? "[" + host + "]" : host, address.port());
 }
 
 Result<SocketAddress> ParseSocketAddress(std::string_view text) {
@@ -76,8 +48,9 @@ Result<SocketAddress> ParseSocketAddress(std::string_view text) {
   if (failure != 0) return BadAddress(text, gai_strerror(failure));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   SocketAddress address;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-  address.set_port(port);
+  address.resize(found->ai_addrlen);
+  std::memcpy(address.data(), found->ai_addr, found->ai_addrlen);
+  address.port(port);
   return address;
 }
 

@@ -3,15 +3,11 @@
 #include <vector>
 
 #include "common/fabric/verbs/endpoint.h"
-#include "common/fabric/verbs/verbs.h"
 
 namespace gossamer::verbs {
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) {
   BOOST_OUTCOME_TRYV(CheckDevices(options.device));
-  if (options.client_uuid == 0) {
-    return MakeError(Code::kInvalidArgument, "a compute port needs a client_uuid other than 0");
-  }
   return std::unique_ptr<ComputePort>(std::make_unique<VerbsComputePort>(options));
 }
 

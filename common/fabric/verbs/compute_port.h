@@ -33,4 +33,6 @@ class VerbsComputePort final : public ComputePort {
   std::map<ServerId, Peer> peers_;
 };
 
+Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options);
+
 }  // namespace gossamer::verbs

@@ -20,23 +20,19 @@ constexpr int kConsumerReject = 28;
 constexpr int kWaitMs = 10;
 
 // This machine's address of entry `gid_index`, as the source of connections.
-Result<SocketAddress> AddressOfGid(const Device& device, int gid_index, sa_family_t family) {
+Result<SocketAddress> AddressOfGid(const Device& device, int gid_index, bool is_v6) {
+  namespace ip = boost::asio::ip;
   ibv_gid gid{};
   if (ibv_query_gid(device.verbs(), 1, gid_index, &gid) != 0) {
     return MakeError(Code::kInvalidArgument,
                      fmt::format("{} has no gid with index {}", device.name(), gid_index));
   }
-  SocketAddress address;
-  if (family == AF_INET) {
-    auto* inet = reinterpret_cast<sockaddr_in*>(&address.storage);
-    inet->sin_family = AF_INET;
-    std::memcpy(&inet->sin_addr, gid.raw + 12, 4);
-  } else {
-    auto* inet = reinterpret_cast<sockaddr_in6*>(&address.storage);
-    inet->sin6_family = AF_INET6;
-    std::memcpy(&inet->sin6_addr, gid.raw, 16);
-  }
-  return address;
+  ip::address_v6::bytes_type bytes;
+  std::ranges::copy(gid.raw, bytes.begin());
+  if (is_v6) return SocketAddress(ip::address_v6(bytes), 0);
+  ip::address_v4::bytes_type last;
+  std::copy(bytes.end() - last.size(), bytes.end(), last.begin());
+  return SocketAddress(ip::address_v4(last), 0);
 }
 
 }  // namespace
@@ -76,7 +72,7 @@ int ConnectAttempt::left_ms() const {
 }
 
 Error ConnectAttempt::Unreachable(const std::string& why) const {
-  return MakeError(Code::kNodeUnreachable, address_.ToString() + ": " + why);
+  return MakeError(Code::kNodeUnreachable, ToString(address_) + ": " + why);
 }
 
 Error ConnectAttempt::Unexpected(const Event& event) const {
@@ -103,10 +99,10 @@ Status ConnectAttempt::ResolveAddress() {
   SocketAddress from;
   const bool choose_source = options_->gid_index >= 0 && device_ != nullptr;
   if (choose_source) {
-    BOOST_OUTCOME_TRY(address, AddressOfGid(*device_, options_->gid_index, to.storage.ss_family));
+    BOOST_OUTCOME_TRY(address, AddressOfGid(*device_, options_->gid_index, to.address().is_v6()));
     from = address;
   }
-  if (rdma_resolve_addr(id, choose_source ? from.get() : nullptr, to.get(), left_ms()) != 0) {
+  if (rdma_resolve_addr(id, choose_source ? from.data() : nullptr, to.data(), left_ms()) != 0) {
     return Unreachable("no RDMA device reaches it (" + ErrnoText(errno) + ")");
   }
   return Ok();
@@ -118,12 +114,12 @@ Status ConnectAttempt::ResolveRoute() {
   if (id->verbs == nullptr) return Unreachable("no RDMA device reaches it");
   const std::string name = ibv_get_device_name(id->verbs->device);
   if (!options_->device.empty() && options_->device != name) {
-    return MakeError(Code::kInvalidArgument, address_.ToString() + " is reached by device " + name +
+    return MakeError(Code::kInvalidArgument, ToString(address_) + " is reached by device " + name +
                                                  ", not by " + options_->device);
   }
   if (device_ != nullptr && device_->verbs() != id->verbs) {
     return MakeError(Code::kUnsupported,
-                     address_.ToString() + " is reached by device " + name +
+                     ToString(address_) + " is reached by device " + name +
                          ", other memory servers by " + device_->name() +
                          ": all memory servers of a compute server share one device");
   }
@@ -142,7 +138,7 @@ Result<std::optional<ConnectAttempt::Event>> ConnectAttempt::NextEvent() {
   rdma_cm_event* raw = nullptr;
   if (rdma_get_cm_event(channel_, &raw) != 0) {
     if (errno != EINTR && errno != EAGAIN) {
-      return ErrnoError(Code::kNodeUnreachable, "waiting for " + address_.ToString());
+      return ErrnoError(Code::kNodeUnreachable, "waiting for " + ToString(address_));
     }
     if (Clock::now() < deadline_) return std::nullopt;
     return Unreachable(fmt::format("no answer within {} ms", options_->connection_timeout_ms));
@@ -229,7 +225,7 @@ Error ConnectAttempt::Rejected() const {
     if (answer_.status == kInvalidServiceId) return Unreachable("nobody listens there");
     if (answer_.status == kStaleConnection) {
       return MakeError(Code::kContended,
-                       address_.ToString() + ": taken for a connection that has not ended yet");
+                       ToString(address_) + ": taken for a connection that has not ended yet");
     }
     return Unreachable(fmt::format("connection rejected, reason {}", answer_.status));
   }
@@ -237,11 +233,11 @@ Error ConnectAttempt::Rejected() const {
     case RejectReason::kProtocol:
       return MakeError(Code::kUnsupported,
                        fmt::format("{} speaks version {} of the protocol, this program {}",
-                                   address_.ToString(), info->version, kProtocolVersion));
+                                   ToString(address_), info->version, kProtocolVersion));
     case RejectReason::kOtherIncarnation: return Unreachable(std::string(kStartedAnew));
     case RejectReason::kResources:
       return MakeError(Code::kNoResources,
-                       address_.ToString() + " has no resources for another queue pair");
+                       ToString(address_) + " has no resources for another queue pair");
     case RejectReason::kNone: break;
   }
   return Unreachable("connection rejected");
@@ -273,20 +269,20 @@ Status ConnectAttempt::CheckPath(Connection& connection) const {
   }
   connection.path_mtu = MtuBytes(attributes.path_mtu);
   const ComputePortOptions& options = *options_;
-  BOOST_OUTCOME_TRYV(CheckPathMtu(options, connection.path_mtu, address_.ToString()));
+  BOOST_OUTCOME_TRYV(CheckPathMtu(options, connection.path_mtu, ToString(address_)));
   if (options.path_mtu != 0 && options.path_mtu != connection.path_mtu) {
     return MakeError(
         Code::kInvalidArgument,
         fmt::format(
             "the path to {} has an MTU of {} bytes, not {}: set the MTU of the network interface",
-            address_.ToString(), connection.path_mtu, options.path_mtu));
+            ToString(address_), connection.path_mtu, options.path_mtu));
   }
   if (options.gid_index >= 0 && attributes.ah_attr.is_global != 0 &&
       attributes.ah_attr.grh.sgid_index != options.gid_index) {
     return MakeError(
         Code::kInvalidArgument,
         fmt::format("the connection manager uses gid index {} to reach {}, not {}",
-                    attributes.ah_attr.grh.sgid_index, address_.ToString(), options.gid_index));
+                    attributes.ah_attr.grh.sgid_index, ToString(address_), options.gid_index));
   }
   return Ok();
 }

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -38,8 +37,8 @@ Status ControlService::Start(ControlHandler& handler) {
   BOOST_OUTCOME_TRYV(SetNonBlocking(completion_channel_->fd));
   BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
   BOOST_OUTCOME_TRYV(SetNonBlocking(device_.verbs()->async_fd));
-  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd_ < 0) return ErrnoError(Code::kNoResources, "making an event descriptor");
+  wake_event_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_event_) return ErrnoError(Code::kNoResources, "making an event descriptor");
   if (rdma_listen(listener_, kBacklog) != 0) {
     return ErrnoError(Code::kInvalidArgument, "listening for connections");
   }
@@ -49,16 +48,13 @@ Status ControlService::Start(ControlHandler& handler) {
 }
 
 void ControlService::Stop() {
-  if (thread_.joinable()) {
-    stopping_ = true;
-    Wake();
-    thread_.join();
-  }
-  if (wake_fd_ >= 0) close(wake_fd_);
-  wake_fd_ = -1;
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  Wake();
+  thread_.join();
 }
 
-void ControlService::Wake() { eventfd_write(wake_fd_, 1); }
+void ControlService::Wake() { eventfd_write(wake_event_.get(), 1); }
 
 // Any thread may fence, even the control thread in the middle of a call.
 void ControlService::Fence(uint64_t client_uuid) {
@@ -71,7 +67,7 @@ void ControlService::Fence(uint64_t client_uuid) {
 
 void ControlService::RunFences() {
   eventfd_t wakes = 0;
-  eventfd_read(wake_fd_, &wakes);
+  eventfd_read(wake_event_.get(), &wakes);
   std::vector<uint64_t> clients;
   {
     const std::lock_guard guard(fence_mutex_);
@@ -89,7 +85,7 @@ void ControlService::DropAllOf(uint64_t client_uuid) {
 }
 
 void ControlService::Run() {
-  std::array<pollfd, 4> waiting{{{wake_fd_, POLLIN, 0},
+  std::array<pollfd, 4> waiting{{{wake_event_.get(), POLLIN, 0},
                                  {completion_channel_->fd, POLLIN, 0},
                                  {channel_->fd, POLLIN, 0},
                                  {device_.verbs()->async_fd, POLLIN, 0}}};

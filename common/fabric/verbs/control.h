@@ -26,6 +26,7 @@
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"
 #include "common/fabric/verbs/wire.h"
+#include "common/unique_fd.h"
 
 namespace gossamer::verbs {
 
@@ -69,7 +70,7 @@ class ControlService {
   ConnectReply info_;
   const uint32_t connection_timeout_ms_;
   CompletionChannel completion_channel_;
-  int wake_fd_ = -1;
+  UniqueFd wake_event_;
   ControlHandler* handler_ = nullptr;
   std::map<ClientConnection*, std::unique_ptr<ClientConnection>> connections_;
   std::set<ClientConnection*> ready_;  // may have unread requests

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/fabric/verbs/verbs.h"
-
 namespace gossamer::verbs {
 namespace {
 
@@ -17,7 +15,7 @@ RemoteMemory Describe(const ibv_mr& region, uint64_t address, uint64_t bytes) {
 
 // The reason why binding to `address` failed.
 Error BindError(const SocketAddress& address, int error) {
-  const std::string text = address.ToString();
+  const std::string text = ToString(address);
   switch (error) {
     case EADDRINUSE: return MakeError(Code::kInvalidArgument, "port in use: " + text);
     case EADDRNOTAVAIL:
@@ -51,21 +49,21 @@ Status VerbsMemoryPort::Open() {
 Status VerbsMemoryPort::Bind() {
   BOOST_OUTCOME_TRY(address, ParseSocketAddress(options_.listen));
   address_ = address;
-  if (address_.is_wildcard()) {
+  if (address_.address().is_unspecified()) {
     return MakeError(Code::kInvalidArgument,
-                     address_.ToString() + " names no RDMA device: give the address of one");
+                     ToString(address_) + " names no RDMA device: give the address of one");
   }
   BOOST_OUTCOME_TRYV(OpenConnectionManager(channel_, listener_));
   rdma_cm_id* const id = listener_.get();
-  if (rdma_bind_addr(id, address_.get()) != 0) return BindError(address_, errno);
+  if (rdma_bind_addr(id, address_.data()) != 0) return BindError(address_, errno);
   if (id->verbs == nullptr) return BindError(address_, ENODEV);
-  address_.set_port(ntohs(rdma_get_src_port(id)));
+  address_.port(ntohs(rdma_get_src_port(id)));
   BOOST_OUTCOME_TRY(device, Device::Open(id->verbs));
   device_ = std::move(device);
   BOOST_OUTCOME_TRY(path_mtu, device_->ActiveMtu(id->port_num));
   path_mtu_ = path_mtu;
   if (!options_.device.empty() && options_.device != device_->name()) {
-    return MakeError(Code::kInvalidArgument, address_.ToString() + " is on device " +
+    return MakeError(Code::kInvalidArgument, ToString(address_) + " is on device " +
                                                  device_->name() + ", not on " + options_.device);
   }
   if (!device_->has_atomics()) {

@@ -30,7 +30,7 @@ class VerbsMemoryPort final : public MemoryPort {
   bool observes_death() const override { return false; }
   void Stop() override;
   std::span<std::byte> region() override { return region_.span(); }
-  std::string address() const override { return address_.ToString(); }
+  std::string address() const override { return ToString(address_); }
   LockTablePlacement lock_table_placement() const override {
     return lock_device_memory_ != nullptr ? LockTablePlacement::kDeviceMemory
                                           : LockTablePlacement::kDram;
@@ -60,5 +60,7 @@ class VerbsMemoryPort final : public MemoryPort {
   MemoryRegion registered_lock_table_;
   std::unique_ptr<ControlService> control_;
 };
+
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options);
 
 }  // namespace gossamer::verbs

@@ -14,7 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/verbs/verbs.h"
+#include "common/fabric/verbs/compute_port.h"
+#include "common/fabric/verbs/memory_port.h"
 #include "common/random_id.h"
 
 namespace gossamer::verbs {

@@ -23,10 +23,10 @@ TEST(VerbsAddress, ReadsAndWrites) {
   for (const auto& [text, expected] : cases) {
     const Result<SocketAddress> address = ParseSocketAddress(text);
     ASSERT_TRUE(address) << text << ": " << address.error().ToString();
-    EXPECT_EQ(address.value().ToString(), expected);
+    EXPECT_EQ(ToString(address.value()), expected);
   }
-  EXPECT_TRUE(ParseSocketAddress("0.0.0.0:1").value().is_wildcard());
-  EXPECT_TRUE(ParseSocketAddress("[::]:1").value().is_wildcard());
+  EXPECT_TRUE(ParseSocketAddress("0.0.0.0:1").value().address().is_unspecified());
+  EXPECT_TRUE(ParseSocketAddress("[::]:1").value().address().is_unspecified());
 }
 
 TEST(VerbsAddress, SaysWhatIsWrong) {

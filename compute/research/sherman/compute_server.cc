@@ -50,10 +50,11 @@ Status ComputeServer::Connect(Endpoint& endpoint, ServerId server) {
   InlineBatch<1> batch(server);
   batch.Add(Verb::Read(0, sizeof(RegionHeader), buffer.address()));
   BOOST_OUTCOME_TRYV(Scheduler(endpoint).Run(Do(endpoint, batch)));
-  const RegionReading read = ParseRegionHeader({buffer.data(), sizeof(RegionHeader)});
-  if (!read.accepted()) return MakeError(Code::kCorruption, read.Problem());
-  servers_.push_back({server, read.header.region_bytes, read.header.lock_table_bytes});
-  locks_.AddServer(server, read.header.lock_table_bytes);
+  std::string problem;
+  const auto header = ParseRegionHeader({buffer.data(), sizeof(RegionHeader)}, problem);
+  if (!header) return MakeError(Code::kCorruption, problem);
+  servers_.push_back({server, header->region_bytes, header->lock_table_bytes});
+  locks_.AddServer(server, header->lock_table_bytes);
   return Ok();
 }
 
