@@ -36,24 +36,18 @@ struct CommandOptions {
   bool quick = false;       // stat: without reading the tree
   LoadOptions load;
   SizeOptions size;
-  bool show_progress = true;
 };
 
-// As Store::Salvage, of the store that the program was told of.
-using Salvage = std::function<Result<SalvageReport>(
-    const std::function<bool(std::string_view key, std::string_view value)>& emit)>;
-
 struct Context {
-  Store& store;
-  Session& session;
-  const std::string& store_name;
+  Store* store;      // null for a command that needs none, and for `dump` of one without its root
+  Session* session;  // likewise
+  const OpenOptions& open;  // of the store that the program was told of
   const CommandOptions& options;
   const std::vector<std::string>& arguments;
   std::ostream& out;
   std::ostream& err;
   const Stop& stop;
   bool commands_on_stdin = false;  // a REPL reads commands from standard input
-  Salvage salvage = {};            // empty: it cannot be done
 };
 
 struct Command {
@@ -65,16 +59,18 @@ struct Command {
   size_t max_arguments = 0;
   std::vector<std::string_view> flags = {};  // besides the global flags
   bool stops_cleanly = false;                // obeys `Context::stop`
+  bool needs_store = true;                   // it is opened before
   int (*run)(const Context& context) = nullptr;
-  // Instead of `run`: of a command that opens no store.
-  int (*run_without_store)(const CommandOptions& options, std::ostream& out,
-                           std::ostream& err) = nullptr;
 };
 
 std::span<const Command> Commands();
 
-// "gossamer put KEY VALUE"
-std::string UsageOf(const Command& command);
+// The program's purpose and its commands; ends where a list of flags may follow.
+std::string HelpOverview();
+
+// Help for one command. `describe_flag` returns the description of a flag.
+std::string HelpCommand(const Command& command,
+                        const std::function<std::string(std::string_view flag)>& describe_flag);
 
 // The command of that name, or null.
 const Command* CommandByName(std::string_view name);
@@ -84,10 +80,6 @@ const Command* CommandByName(std::string_view name);
 // of arguments or the given flags (names as parsed) do not fit it.
 Result<const Command*> FindCommand(const std::vector<std::string>& words,
                                    const std::vector<std::string>& flags_given);
-
-// `dump --salvage` of a store of which the root cannot be read. Returns the exit status.
-int DumpWithoutRoot(const CommandOptions& options, const Salvage& salvage, const Stop& stop,
-                    std::ostream& out, std::ostream& err);
 
 // Each command, from the file of its function.
 Command PutCommand();

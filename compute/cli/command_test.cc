@@ -15,7 +15,6 @@
 
 #include "common/program/flags_main.h"
 #include "common/testing/seed.h"
-#include "compute/cli/help.h"
 #include "compute/cli/report.h"
 #include "compute/testing/fake_store.h"
 
@@ -28,10 +27,7 @@ using ::testing::StartsWith;
 
 class CommandTest : public ::testing::Test {
  protected:
-  CommandTest() : session_(store_.NewSession().value()) {
-    options_.show_progress = false;
-    options_.load.show_progress = false;
-  }
+  CommandTest() : session_(store_.NewSession().value()) {}
   ~CommandTest() override { std::remove(path_.c_str()); }
 
   // Runs a command. `out_` and `err_` then hold its output.
@@ -47,7 +43,7 @@ class CommandTest : public ::testing::Test {
     std::ostringstream out;
     std::ostringstream err;
     const int exit_status = command.value()->run(
-        Context{store_, *session_, name_, options_, words, out, err, stop_, at_prompt_});
+        Context{&store_, session_.get(), open_, options_, words, out, err, stop_, at_prompt_});
     out_ = out.str();
     err_ = err.str();
     return exit_status;
@@ -58,7 +54,7 @@ class CommandTest : public ::testing::Test {
 
   const std::string path_ =
       fmt::format("{}gossamer_command_test_{}", ::testing::TempDir(), getpid());
-  const std::string name_ = "default";
+  const OpenOptions open_;  // of the store `default`
   FakeStore store_;
   std::unique_ptr<Session> session_;
   CommandOptions options_;
@@ -289,7 +285,8 @@ TEST_F(CommandTest, OutputThatTakesNothingIsAFailure) {
   out.setstate(std::ios::badbit);
   std::ostringstream err;
   const std::vector<std::string> arguments;
-  EXPECT_EQ(ScanCommand().run({store_, *session_, name_, options_, arguments, out, err, stop_}), 1);
+  EXPECT_EQ(
+      ScanCommand().run({&store_, session_.get(), open_, options_, arguments, out, err, stop_}), 1);
   EXPECT_EQ(err.str(), "gossamer: cannot write to standard output\n");
 }
 

@@ -11,7 +11,7 @@ namespace {
 int DeleteKey(const Context& context) {
   const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
   if (!key) return FailOnUsage(context, Sentence(key.error()));
-  const Status status = context.session.Delete(key.value());
+  const Status status = context.session->Delete(key.value());
   if (!status) return FailOnKey(context, key.value(), status.error());
   SayDone(context, key.value(), "deleted");
   return kExitSuccess;
@@ -20,8 +20,8 @@ int DeleteKey(const Context& context) {
 int DeleteRange(const Context& context) {
   const Result<KeyRange> range = ReadRange(context.options);
   if (!range) return FailOnUsage(context, Sentence(range.error()));
-  Progress progress({.verb = "deleting", .unit = "keys", .enabled = context.options.show_progress});
-  const RangeDeletion done = context.session.DeleteRange(range.value(), [&](uint64_t deleted) {
+  Progress progress({.verb = "deleting", .unit = "keys"});
+  const RangeDeletion done = context.session->DeleteRange(range.value(), [&](uint64_t deleted) {
     progress.Update(deleted);
     return !context.stop.raised();
   });

@@ -39,7 +39,7 @@ std::string PlainProblems(const CheckReport& report) {
 
 void WriteCheckText(const Context& context, const CheckReport& report) {
   std::ostream& out = context.out;
-  out << "store " << context.store_name << ": " << PlainProblems(report) << "\n\n";
+  out << "store " << context.open.store << ": " << PlainProblems(report) << "\n\n";
   WriteRow(out, "keys", HumanCount(report.keys),
            HumanBytes(report.key_bytes) +
                (report.keys == 0 ? "" : ", " + Each(report.key_bytes, report.keys) + " B each"));
@@ -97,7 +97,7 @@ Json CheckJson(const Context& context, const CheckReport& report) {
                       {"waiting_bytes", use.waiting_bytes},
                       {"lost_bytes", use.lost_bytes}});
   }
-  return {{"store", context.store_name},
+  return {{"store", context.open.store},
           {"ok", report.problem_count == 0},
           {"keys", report.keys},
           {"leaves", report.leaves},
@@ -120,10 +120,9 @@ Json CheckJson(const Context& context, const CheckReport& report) {
 }
 
 int RunCheck(const Context& context) {
-  Progress progress(
-      {.verb = "checking", .unit = "leaves", .enabled = context.options.show_progress});
+  Progress progress({.verb = "checking", .unit = "leaves"});
   const Result<CheckReport> report =
-      context.store.Check([&](uint64_t leaves) { progress.Update(leaves); });
+      context.store->Check([&](uint64_t leaves) { progress.Update(leaves); });
   progress.Finish();
   if (!report) return Fail(context, report.error());
   if (context.options.json) {
@@ -146,9 +145,8 @@ std::string_view NameOf(SweepProgress::Step step) {
 }
 
 int RunSweep(const Context& context) {
-  Progress progress(
-      {.verb = "sweeping", .unit = "nodes", .enabled = context.options.show_progress});
-  const Result<SweepReport> report = context.store.Sweep([&](const SweepProgress& at) {
+  Progress progress({.verb = "sweeping", .unit = "nodes"});
+  const Result<SweepReport> report = context.store->Sweep([&](const SweepProgress& at) {
     progress.Update(at.nodes, std::string(NameOf(at.step)) +
                                   (at.waits_for.empty() ? "" : " of " + at.waits_for));
     return true;
@@ -170,7 +168,7 @@ int RunSweep(const Context& context) {
     context.out << '\n';
   }
   if (context.options.json) {
-    WriteJson(context.out, {{"store", context.store_name}, {"servers", servers}});
+    WriteJson(context.out, {{"store", context.open.store}, {"servers", servers}});
   }
   return kExitSuccess;
 }

@@ -54,7 +54,7 @@ int RunPut(const Context& context) {
   if (!value) {
     return from_file ? Fail(context, value.error()) : FailOnUsage(context, Sentence(value.error()));
   }
-  const Status status = context.session.Put(key.value(), value.value());
+  const Status status = context.session->Put(key.value(), value.value());
   if (!status) return FailOnKey(context, key.value(), status.error());
   SayDone(context, key.value(), "stored");
   return kExitSuccess;
@@ -67,7 +67,7 @@ int RunGet(const Context& context) {
   }
   const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
   if (!key) return FailOnUsage(context, Sentence(key.error()));
-  const Result<std::string> value = context.session.Get(key.value());
+  const Result<std::string> value = context.session->Get(key.value());
   if (!value) return FailOnKey(context, key.value(), value.error());
   if (file == "-") {
     context.out << value.value();

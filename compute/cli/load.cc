@@ -31,7 +31,7 @@ class Loader {
         skipped_(skipped),
         reader_(file.fd(), MaxLineBytes(store.parameters()), &stop),
         shared_{stop},
-        progress_({.verb = "loading", .unit = "lines", .enabled = options.show_progress}) {}
+        progress_({.verb = "loading", .unit = "lines"}) {}
 
   LoadReport Run() {
     if (const Status started = StartWorkers(); !started) {

@@ -38,7 +38,6 @@ struct LoadOptions {
   double fill = kUsualFill;  // how full leaves get where they do, above 0 and at most 1
   LineForm form = LineForm::kEscaped;
   bool skip_errors = false;  // report and skip a bad line; otherwise it ends the load
-  bool show_progress = true;
 };
 
 // An error and its line; line 0: no single line.

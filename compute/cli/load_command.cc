@@ -98,7 +98,7 @@ int RunLoad(const Context& context) {
                 << '\n';
   };
   const LoadReport report =
-      Load(context.store, file.value(), context.options.load, context.stop, on_skipped);
+      Load(*context.store, file.value(), context.options.load, context.stop, on_skipped);
 
   if (skipped > kSkippedShown) {
     context.err << "gossamer: " << HumanQuantity(skipped - kSkippedShown, "more line")

@@ -25,7 +25,6 @@ using ::testing::StartsWith;
 
 class LoadTest : public ::testing::Test {
  protected:
-  LoadTest() { options_.show_progress = false; }
   ~LoadTest() override { std::remove(path_.c_str()); }
 
   LoadReport LoadText(const std::string& text) {

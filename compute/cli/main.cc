@@ -15,7 +15,6 @@
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
 #include "compute/cli/command.h"
-#include "compute/cli/help.h"
 #include "compute/cli/repl.h"
 #include "compute/cli/report.h"
 #include "gossamer/store.h"
@@ -169,10 +168,6 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   return options;
 }
 
-int RunWithoutStore(const Command& command, const CommandOptions& options) {
-  return FinishOutput(Program(), command.run_without_store(options, std::cout, std::cerr));
-}
-
 int Help(const std::vector<std::string>& words) {
   if (words.size() < 2) {
     std::cout << HelpOverview() << "`gossamer --help` lists the flags.\n";
@@ -184,30 +179,34 @@ int Help(const std::vector<std::string>& words) {
   return kExitSuccess;
 }
 
-Salvage SalvageOf(const OpenOptions& open) {
-  return [open](const auto& emit) { return Store::Salvage(open, emit); };
-}
-
-// An open store, and the code that runs commands on it.
+// What runs commands, on a store once that is open.
 class Shell {
  public:
-  static Result<std::unique_ptr<Shell>> Open(const OpenOptions& options, Stop& stop) {
-    BOOST_OUTCOME_TRY(store, OpenPatiently([&] { return Store::Open(options); },
-                                           std::chrono::seconds(FLAGS_wait), stop,
+  Shell(OpenOptions open, Stop& stop) : open_(std::move(open)), stop_(stop) {}
+
+  Status Open() {
+    BOOST_OUTCOME_TRY(store, OpenPatiently([&] { return Store::Open(open_); },
+                                           std::chrono::seconds(FLAGS_wait), stop_,
                                            [](const Error& why) {
                                              std::cerr << "gossamer: waiting for the store: "
                                                        << Sentence(why) << std::endl;
                                            }));
     BOOST_OUTCOME_TRY(session, store->NewSession());
-    return std::unique_ptr<Shell>(new Shell(options, std::move(store), std::move(session), stop));
+    store_ = std::move(store);
+    session_ = std::move(session);
+    return Ok();
   }
 
   int Run(const Command& command, const std::vector<std::string>& words,
           const CommandOptions& options, bool at_prompt) {
     const std::vector<std::string> arguments(words.begin() + 1, words.end());
-    const Context context{*store_,   *session_, options_.store, options,   arguments,
-                          std::cout, std::cerr, stop_,          at_prompt, SalvageOf(options_)};
-    return FinishOutput(Program(), command.run(context));
+    return FinishOutput(Program(), command.run(ContextOf(arguments, options, at_prompt)));
+  }
+
+  Context ContextOf(const std::vector<std::string>& arguments, const CommandOptions& options,
+                    bool at_prompt) {
+    return {store_.get(), session_.get(), open_, options,  arguments,
+            std::cout,    std::cerr,      stop_, at_prompt};
   }
 
   // Runs a line typed at the prompt. Its flags hold for this line only.
@@ -230,21 +229,14 @@ class Shell {
     if (!command) return UsageError(Program(), command.error().message);
     const Result<CommandOptions> options = CommandOptionsOfFlags();
     if (!options) return UsageError(Program(), options.error().message);
-    if (command.value()->run_without_store != nullptr) {
-      return RunWithoutStore(*command.value(), options.value());
-    }
     return Run(*command.value(), parsed.arguments, options.value(), true);
   }
 
  private:
-  Shell(const OpenOptions& options, std::unique_ptr<Store> store, std::unique_ptr<Session> session,
-        Stop& stop)
-      : options_(options), store_(std::move(store)), session_(std::move(session)), stop_(stop) {}
-
-  const OpenOptions options_;
-  const std::unique_ptr<Store> store_;
-  const std::unique_ptr<Session> session_;
+  const OpenOptions open_;
   Stop& stop_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Session> session_;
 };
 
 int Main(int argc, char** argv) {
@@ -263,32 +255,28 @@ int Main(int argc, char** argv) {
   }
   const Result<CommandOptions> options = CommandOptionsOfFlags();
   if (!options) return UsageError(Program(), options.error().message);
-  if (!prompt && command->run_without_store != nullptr) {
-    return RunWithoutStore(*command, options.value());
+  Stop stop;
+  if (!prompt && !command->needs_store) {
+    return Shell({}, stop).Run(*command, words, options.value(), false);
   }
   const Result<OpenOptions> open = OpenOptionsOfFlags();
   if (!open) return UsageError(Program(), open.error().message);
 
-  Stop stop;
-  const Result<std::unique_ptr<Shell>> shell = Shell::Open(open.value(), stop);
-  const bool has_no_root = !shell && shell.error().code == Code::kNodeUnreachable;
-  if (has_no_root && !prompt && command->name == "dump" && options.value().salvage) {
-    std::cerr << "gossamer: " << Sentence(shell.error()) << '\n';
-    const StopOnSignals signals(stop);
-    return FinishOutput(Program(), DumpWithoutRoot(options.value(), SalvageOf(open.value()), stop,
-                                                   std::cout, std::cerr));
-  }
-  if (!shell) {
-    const int failed = Fail(std::cout, std::cerr, options.value().json, shell.error());
-    return shell.error().code == Code::kInvalidArgument ? kExitUsage : failed;
+  Shell shell(open.value(), stop);
+  if (const Status opened = shell.Open(); !opened) {
+    const bool has_no_root = opened.error().code == Code::kNodeUnreachable;
+    const bool is_salvaged =
+        has_no_root && !prompt && command->name == "dump" && options.value().salvage;
+    if (!is_salvaged)
+      return FailToBegin(shell.ContextOf({}, options.value(), prompt), opened.error());
+    std::cerr << "gossamer: " << Sentence(opened.error()) << '\n';
   }
   std::optional<StopOnSignals> signals;
   if (prompt || command->stops_cleanly) signals.emplace(stop);
-  if (!prompt) return shell.value()->Run(*command, words, options.value(), false);
+  if (!prompt) return shell.Run(*command, words, options.value(), false);
   const std::unique_ptr<LineSource> lines = StandardInput(stop);
-  return RunRepl(*lines, stop, std::cerr, [&](const std::vector<std::string>& line) {
-    return shell.value()->RunLine(line);
-  });
+  return RunRepl(*lines, stop, std::cerr,
+                 [&](const std::vector<std::string>& line) { return shell.RunLine(line); });
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ Json RepairJson(const Context& context, const RepairReport& report) {
     if (range.to) AddBytes(one, "to", *range.to);
     ranges.push_back(std::move(one));
   }
-  return {{"store", context.store_name},
+  return {{"store", context.open.store},
           {"dry_run", context.options.dry_run},
           {"lost_servers", report.lost_servers},
           {"lost_leaves", report.lost_leaves},
@@ -46,7 +46,7 @@ std::string ServersOf(const RepairReport& report) {
 
 void WriteRepairText(const Context& context, const RepairReport& report) {
   std::ostream& out = context.out;
-  out << "store " << context.store_name << ": ";
+  out << "store " << context.open.store << ": ";
   if (report.lost_leaves + report.lost_internal_nodes + report.lost_values == 0) {
     out << "nothing is lost; " << HumanQuantity(report.keys, "key") << '\n';
     return;
@@ -77,10 +77,9 @@ void WriteRepairText(const Context& context, const RepairReport& report) {
 }
 
 int RunRepair(const Context& context) {
-  Progress progress(
-      {.verb = "repairing", .unit = "nodes", .enabled = context.options.show_progress});
+  Progress progress({.verb = "repairing", .unit = "nodes"});
   const Result<RepairReport> report =
-      context.store.Repair(context.options.dry_run, [&](uint64_t nodes) {
+      context.store->Repair(context.options.dry_run, [&](uint64_t nodes) {
         progress.Update(nodes);
         return !context.stop.raised();
       });

@@ -45,15 +45,16 @@ std::string Sentence(const Error& error) {
   return std::string(CodeName(error.code));
 }
 
-int Fail(std::ostream& out, std::ostream& err, bool json, const Error& error) {
-  out.flush();
-  if (json) WriteJson(out, {{"error", ErrorJson(error)}});
-  err << "gossamer: " << Sentence(error) << '\n' << std::flush;
+int Fail(const Context& context, const Error& error) {
+  context.out.flush();
+  if (context.options.json) WriteJson(context.out, {{"error", ErrorJson(error)}});
+  context.err << "gossamer: " << Sentence(error) << '\n' << std::flush;
   return kExitFailure;
 }
 
-int Fail(const Context& context, const Error& error) {
-  return Fail(context.out, context.err, context.options.json, error);
+int FailToBegin(const Context& context, const Error& error) {
+  const int failed = Fail(context, error);
+  return error.code == Code::kInvalidArgument ? kExitUsage : failed;
 }
 
 int FailOnKey(const Context& context, std::string_view key, const Error& error) {

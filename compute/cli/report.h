@@ -28,10 +28,13 @@ Json ErrorJson(const Error& error);
 // The text for the user: the error's message, or a sentence for its code if it has none.
 std::string Sentence(const Error& error);
 
-// Prints "gossamer: SENTENCE" to `err`; with `json` also {"error":{…}} to `out`. Returns exit
+// Prints "gossamer: SENTENCE" to `err`; with --json also {"error":{…}} to `out`. Returns exit
 // status 1.
-int Fail(std::ostream& out, std::ostream& err, bool json, const Error& error);
 int Fail(const Context& context, const Error& error);
+
+// `Fail` of what comes before all else: InvalidArgument is a mistake of the user there, with exit
+// status 2.
+int FailToBegin(const Context& context, const Error& error);
 
 // `Fail` for a key: the sentence for an absent key names it.
 int FailOnKey(const Context& context, std::string_view key, const Error& error);

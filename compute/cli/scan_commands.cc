@@ -22,12 +22,16 @@ constexpr uint64_t kProgressKeys = 256;
 // Collects lines and writes them in blocks.
 class LineWriter {
  public:
-  LineWriter(std::ostream& out, bool json, bool keys_only)
-      : out_(out), json_(json), keys_only_(keys_only) {}
+  LineWriter(const Context& context, bool keys_only, bool shows_progress)
+      : context_(context),
+        keys_only_(keys_only),
+        progress_({.verb = "dumping", .unit = "keys", .enabled = shows_progress}) {}
 
-  // Returns whether the output still accepts data.
-  bool Add(std::string_view key, std::string_view value) {
-    if (json_) {
+  // Whether the output accepts more, and nobody has asked to stop.
+  bool goes_on() const { return context_.out.good() && !context_.stop.raised(); }
+
+  void Add(std::string_view key, std::string_view value) {
+    if (context_.options.json) {
       Json object;
       AddBytes(object, "key", key);
       if (!keys_only_) AddBytes(object, "value", value);
@@ -40,31 +44,41 @@ class LineWriter {
       }
     }
     text_ += '\n';
-    return text_.size() < kFlushBytes || Flush();
+    if (text_.size() >= kFlushBytes) Flush();
+    if (++keys_ % kProgressKeys == 0) progress_.Update(keys_);
   }
 
-  bool Flush() {
-    out_.write(text_.data(), static_cast<std::streamsize>(text_.size())).flush();
-    bytes_ += text_.size();
-    text_.clear();
-    return out_.good();
+  // Writes the rest. Returns the exit status, and says why it is no success: the output accepts no
+  // more, or `is_stopped`, before all was read.
+  int Finish(bool is_stopped) {
+    Flush();
+    progress_.Finish();
+    if (!context_.out.good()) {
+      context_.err << "gossamer: " << FlushOutput(context_.out).error().message << '\n';
+      return kExitFailure;
+    }
+    if (!is_stopped) return kExitSuccess;
+    context_.err << "gossamer: stopped after " << HumanQuantity(keys_, "key") << '\n';
+    return context_.stop.exit_code();
   }
 
+  uint64_t keys() const { return keys_; }
   uint64_t bytes() const { return bytes_; }
+  double elapsed_seconds() const { return progress_.elapsed_seconds(); }
 
  private:
-  std::ostream& out_;
-  const bool json_;
-  const bool keys_only_;
-  std::string text_;
-  uint64_t bytes_ = 0;
-};
+  void Flush() {
+    context_.out.write(text_.data(), static_cast<std::streamsize>(text_.size())).flush();
+    bytes_ += text_.size();
+    text_.clear();
+  }
 
-struct Outcome {
-  int exit_status = kExitSuccess;
-  bool is_salvaged = false;  // everything reachable was written, and something was unreachable
-  uint64_t keys = 0;
-  uint64_t bytes = 0;
+  const Context& context_;
+  const bool keys_only_;
+  Progress progress_;
+  std::string text_;
+  uint64_t keys_ = 0;
+  uint64_t bytes_ = 0;
 };
 
 std::string Described(const MissingKeys& keys) {
@@ -103,91 +117,30 @@ bool IsEverything(std::span<const MissingKeys> missing) {
   return missing.size() == 1 && missing.front().from.empty() && !missing.front().to;
 }
 
-Outcome WriteRange(const Context& context, const ScanOptions& range, Progress& progress) {
-  const std::unique_ptr<ScanCursor> cursor = context.session.Scan(range);
-  LineWriter writer(context.out, context.options.json, range.keys_only);
-  Outcome outcome;
-  bool writable = true;
+// Returns the exit status.
+int WriteAll(const Context& context, ScanCursor& cursor, LineWriter& writer) {
   bool more = true;
-  while (writable && !context.stop.raised() && (more = cursor->Next())) {
-    writable = writer.Add(cursor->key(), cursor->value());
-    if (++outcome.keys % kProgressKeys == 0) progress.Update(outcome.keys);
-  }
-  writable = writer.Flush() && writable;
-  outcome.bytes = writer.bytes();
-  progress.Finish();
-  if (!writable) {
-    const Status written = FlushOutput(context.out);
-    context.err << "gossamer: " << written.error().message << '\n';
-    outcome.exit_status = kExitFailure;
-  } else if (!more && !cursor->status()) {
-    outcome.exit_status = Fail(context, cursor->status().error());
-    context.err << "gossamer: " << HumanQuantity(outcome.keys, "key") << " printed before that\n";
-  } else if (more) {
-    context.err << "gossamer: stopped after " << HumanQuantity(outcome.keys, "key") << '\n';
-    outcome.exit_status = context.stop.exit_code();
-  }
-  const bool has_nothing = outcome.exit_status == kExitSuccess && IsEverything(cursor->missing());
-  if (has_nothing && context.salvage) {
-    context.err << "gossamer: " << Sentence(cursor->missing().front().why) << '\n';
-    outcome.exit_status =
-        DumpWithoutRoot(context.options, context.salvage, context.stop, context.out, context.err);
-  } else if (writable && !cursor->missing().empty()) {
-    SayMissing(context, cursor->missing());
-    outcome.is_salvaged = outcome.exit_status == kExitSuccess;
-    if (outcome.is_salvaged) outcome.exit_status = kExitFailure;
-  }
-  return outcome;
+  while (writer.goes_on() && (more = cursor.Next())) writer.Add(cursor.key(), cursor.value());
+  const int exit_status = writer.Finish(more);
+  if (exit_status != kExitSuccess || cursor.status()) return exit_status;
+  const int failed = Fail(context, cursor.status().error());
+  context.err << "gossamer: " << HumanQuantity(writer.keys(), "key") << " printed before that\n";
+  return failed;
 }
 
-int RunScan(const Context& context) {
-  Result<KeyRange> keys = ReadRange(context.options);
-  if (!keys) return FailOnUsage(context, Sentence(keys.error()));
-  ScanOptions range = context.options.scan;
-  range.from = std::move(keys.value().from);
-  range.to = std::move(keys.value().to);
-  range.prefix = std::move(keys.value().prefix);
-  Progress silent({.verb = "scanning", .unit = "keys", .enabled = false});
-  return WriteRange(context, range, silent).exit_status;
-}
-
-int RunDump(const Context& context) {
-  Progress progress({.verb = "dumping", .unit = "keys", .enabled = context.options.show_progress});
-  ScanOptions everything;
-  everything.salvage = context.options.salvage;
-  const Outcome outcome = WriteRange(context, everything, progress);
-  const bool is_whole = outcome.exit_status == kExitSuccess;
-  if ((is_whole || outcome.is_salvaged) && context.options.show_progress) {
-    context.err << "gossamer: dumped " << HumanQuantity(outcome.keys, "key") << ", "
-                << HumanBytes(outcome.bytes) << ", in " << HumanDuration(progress.elapsed_seconds())
-                << (is_whole ? "\n" : "; what is missing is said above\n");
-  }
-  return outcome.exit_status;
-}
-
-}  // namespace
-
-int DumpWithoutRoot(const CommandOptions& options, const Salvage& salvage, const Stop& stop,
-                    std::ostream& out, std::ostream& err) {
+// `dump --salvage` of a store of which the root cannot be read.
+int DumpWithoutRoot(const Context& context) {
+  std::ostream& err = context.err;
   err << "gossamer: the root cannot be read: looking for leaves in the memory of all servers\n";
-  Progress progress({.verb = "dumping", .unit = "keys", .enabled = options.show_progress});
-  LineWriter writer(out, options.json, false);
-  uint64_t keys = 0;
-  const Result<SalvageReport> found = salvage([&](std::string_view key, std::string_view value) {
-    if (++keys % kProgressKeys == 0) progress.Update(keys);
-    return writer.Add(key, value) && !stop.raised();
-  });
-  const bool is_written = writer.Flush();
-  progress.Finish();
-  if (!found) return Fail(out, err, options.json, found.error());
-  if (!is_written) {
-    err << "gossamer: " << FlushOutput(out).error().message << '\n';
-    return kExitFailure;
-  }
-  if (stop.raised()) {
-    err << "gossamer: stopped after " << HumanQuantity(keys, "key") << '\n';
-    return stop.exit_code();
-  }
+  LineWriter writer(context, false, true);
+  const Result<SalvageReport> found =
+      Store::Salvage(context.open, [&](std::string_view key, std::string_view value) {
+        writer.Add(key, value);
+        return writer.goes_on();
+      });
+  const int exit_status = writer.Finish(found && context.stop.raised());
+  if (!found) return Fail(context, found.error());
+  if (exit_status != kExitSuccess) return exit_status;
   const SalvageReport& report = found.value();
   for (const auto& [server, why] : report.unreachable) {
     err << "gossamer: memory server " << server << " is lost: " << Sentence(why) << '\n';
@@ -200,6 +153,39 @@ int DumpWithoutRoot(const CommandOptions& options, const Salvage& salvage, const
       << " of unknown places. Some keys may be deleted ones, or have older values\n";
   return kExitFailure;
 }
+
+int RunScan(const Context& context) {
+  Result<KeyRange> keys = ReadRange(context.options);
+  if (!keys) return FailOnUsage(context, Sentence(keys.error()));
+  ScanOptions range = context.options.scan;
+  range.from = std::move(keys.value().from);
+  range.to = std::move(keys.value().to);
+  range.prefix = std::move(keys.value().prefix);
+  LineWriter writer(context, range.keys_only, false);
+  return WriteAll(context, *context.session->Scan(range), writer);
+}
+
+int RunDump(const Context& context) {
+  if (context.store == nullptr) return DumpWithoutRoot(context);
+  ScanOptions everything;
+  everything.salvage = context.options.salvage;
+  const std::unique_ptr<ScanCursor> cursor = context.session->Scan(everything);
+  LineWriter writer(context, false, true);
+  const int exit_status = WriteAll(context, *cursor, writer);
+  const std::span<const MissingKeys> missing = cursor->missing();
+  if (exit_status == kExitSuccess && IsEverything(missing)) {
+    context.err << "gossamer: " << Sentence(missing.front().why) << '\n';
+    return DumpWithoutRoot(context);
+  }
+  if (context.out.good() && !missing.empty()) SayMissing(context, missing);
+  if (exit_status != kExitSuccess) return exit_status;
+  context.err << "gossamer: dumped " << HumanQuantity(writer.keys(), "key") << ", "
+              << HumanBytes(writer.bytes()) << ", in " << HumanDuration(writer.elapsed_seconds())
+              << (missing.empty() ? "\n" : "; what is missing is said above\n");
+  return missing.empty() ? kExitSuccess : kExitFailure;
+}
+
+}  // namespace
 
 Command ScanCommand() {
   return {.name = "scan",

@@ -134,9 +134,8 @@ Result<Sample> Plan(const SizeOptions& options, Sizing& sizing) {
   sizing.arrival = arrival;
   Sample sample;
   if (!options.keys_file.empty()) {
-    BOOST_OUTCOME_TRY(
-        read, SampleOfFile(options.keys_file, options.form, options.max_key_bytes,
-                           options.value_bytes, kMostFileRecords, arrival, options.show_progress));
+    BOOST_OUTCOME_TRY(read, SampleOfFile(options.keys_file, options.form, options.max_key_bytes,
+                                         options.value_bytes, kMostFileRecords, arrival));
     sample = std::move(read);
     BOOST_OUTCOME_TRYV(AddChoices(options, sample.longest_value, sizing));
   } else {
@@ -217,10 +216,7 @@ Result<Sizing> Size(const SizeOptions& options) {
   Sizing sizing;
   BOOST_OUTCOME_TRY(sample, Plan(options, sizing));
   const bool is_sorted = sizing.arrival == Arrival::kSorted;
-  Progress progress({.verb = "measuring",
-                     .unit = "choices",
-                     .total = sizing.choices.size(),
-                     .enabled = options.show_progress});
+  Progress progress({.verb = "measuring", .unit = "choices", .total = sizing.choices.size()});
   uint64_t measured = 0;
   for (SizeChoice& choice : sizing.choices) {
     BOOST_OUTCOME_TRY(record,

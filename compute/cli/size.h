@@ -33,7 +33,6 @@ struct SizeOptions {
   uint32_t max_key_bytes = StoreParameters().max_key_bytes;
   std::optional<uint32_t> inline_value_bytes;
   std::optional<uint32_t> node_bytes;
-  bool show_progress = false;  // on stderr
 };
 
 // The part of the memory that freshly put records leave free. Where records come and go all the

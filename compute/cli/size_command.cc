@@ -133,18 +133,14 @@ Json SizingJson(const Sizing& sizing, const SizeOptions& options) {
   return object;
 }
 
-int RunSize(const CommandOptions& options, std::ostream& out, std::ostream& err) {
-  SizeOptions size = options.size;
-  size.show_progress = options.show_progress;
-  const Result<Sizing> sizing = Size(size);
-  if (!sizing) {
-    const int failed = Fail(out, err, options.json, sizing.error());
-    return sizing.error().code == Code::kInvalidArgument ? kExitUsage : failed;
-  }
-  if (options.json) {
-    WriteJson(out, SizingJson(sizing.value(), size));
+int RunSize(const Context& context) {
+  const SizeOptions& options = context.options.size;
+  const Result<Sizing> sizing = Size(options);
+  if (!sizing) return FailToBegin(context, sizing.error());
+  if (context.options.json) {
+    WriteJson(context.out, SizingJson(sizing.value(), options));
   } else {
-    WriteText(out, sizing.value(), size);
+    WriteText(context.out, sizing.value(), options);
   }
   return kExitSuccess;
 }
@@ -174,7 +170,8 @@ Command SizeCommand() {
           "docs/sizing.md says more.\n",
       .flags = {"records", "keys", "raw", "order", "key_bytes", "value_bytes", "consecutive_keys",
                 "sorted", "fill", "max_key_bytes", "inline_value_bytes", "node_bytes"},
-      .run_without_store = RunSize};
+      .needs_store = false,
+      .run = RunSize};
 }
 
 }  // namespace gossamer::cli

@@ -86,7 +86,6 @@ void Arrange(std::vector<SampleRecord>& records, Arrival arrival) {
 
 // Calls `each` with the key and the length of the value of each line.
 Status ReadRecords(const std::string& name, LineForm form, uint32_t max_key_bytes,
-                   bool show_progress,
                    const std::function<void(std::string_view key, size_t value_bytes)>& each) {
   BOOST_OUTCOME_TRY(file, InputFile::Open(name));
   if (file.size() == 0) {
@@ -98,7 +97,7 @@ Status ReadRecords(const std::string& name, LineForm form, uint32_t max_key_byte
   StoreParameters parameters;
   parameters.max_key_bytes = max_key_bytes;
   LineReader reader(file.fd(), MaxLineBytes(parameters));
-  Progress progress({.verb = "reading", .unit = "lines", .enabled = show_progress});
+  Progress progress({.verb = "reading", .unit = "lines"});
   std::string bytes;
   const auto at_line = [&](const std::string& problem) {
     return MakeError(Code::kInvalidArgument,
@@ -208,14 +207,14 @@ Sample SampleOf(const RecordShape& shape, uint64_t records, uint64_t all_records
 }
 
 Result<Sample> SampleOfFile(const std::string& name, LineForm form, uint32_t max_key_bytes,
-                            std::optional<uint32_t> value_bytes, uint64_t records, Arrival arrival,
-                            bool show_progress) {
+                            std::optional<uint32_t> value_bytes, uint64_t records,
+                            Arrival arrival) {
   Sample sample;
   std::vector<std::string> pivots;
   Random random(kSeed);
   const auto counted = [&](size_t length) -> size_t { return value_bytes ? *value_bytes : length; };
-  BOOST_OUTCOME_TRYV(ReadRecords(
-      name, form, max_key_bytes, show_progress, [&](std::string_view key, size_t length) {
+  BOOST_OUTCOME_TRYV(
+      ReadRecords(name, form, max_key_bytes, [&](std::string_view key, size_t length) {
         sample.longest_value = std::max(sample.longest_value, counted(length));
         // Each key is among the pivots with the same probability (Vitter '85, algorithm R).
         const uint64_t number = sample.all_records++;
@@ -230,8 +229,8 @@ Result<Sample> SampleOfFile(const std::string& name, LineForm form, uint32_t max
   const KeyRanges ranges(std::move(pivots), std::min(part, 1.0), records);
   // Some keys may be there very often.
   const uint64_t most = 2 * records;
-  BOOST_OUTCOME_TRYV(ReadRecords(
-      name, form, max_key_bytes, show_progress, [&](std::string_view key, size_t length) {
+  BOOST_OUTCOME_TRYV(
+      ReadRecords(name, form, max_key_bytes, [&](std::string_view key, size_t length) {
         if (sample.records.size() >= most || !(takes_all || ranges.Has(key))) return;
         sample.records.push_back({std::string(key), counted(length)});
       }));

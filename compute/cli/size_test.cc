@@ -258,7 +258,7 @@ class SizeFileTest : public ::testing::Test {
     for (const std::string& line : lines) file << line << '\n';
   }
   Result<Sample> SampleOf(uint64_t records, Arrival arrival) {
-    return SampleOfFile(name_, LineForm::kEscaped, 250, {}, records, arrival, false);
+    return SampleOfFile(name_, LineForm::kEscaped, 250, {}, records, arrival);
   }
 
   ~SizeFileTest() override { std::remove(name_.c_str()); }
@@ -340,12 +340,16 @@ class SizeCommandTest : public ::testing::Test {
     options_.size = size;
     std::ostringstream out;
     std::ostringstream err;
-    const int exit_status = SizeCommand().run_without_store(options_, out, err);
+    const int exit_status = SizeCommand().run(
+        Context{nullptr, nullptr, open_, options_, no_arguments_, out, err, stop_});
     out_ = out.str();
     err_ = err.str();
     return exit_status;
   }
 
+  const OpenOptions open_;
+  const std::vector<std::string> no_arguments_;
+  const Stop stop_;
   CommandOptions options_;
   std::string out_;
   std::string err_;

@@ -169,16 +169,15 @@ Json StatJson(const StoreStat& stat, const std::optional<StoreUse>& use) {
 }
 
 int RunStat(const Context& context) {
-  const Result<StoreStat> stat = context.store.Stat();
+  const Result<StoreStat> stat = context.store->Stat();
   if (!stat) return Fail(context, stat.error());
   std::optional<StoreUse> use;
   const bool are_reachable = std::ranges::all_of(
       stat.value().servers, [](const ServerStat& server) { return server.unreachable.empty(); });
   if (!context.options.quick && are_reachable) {
-    Progress progress(
-        {.verb = "reading", .unit = "nodes", .enabled = context.options.show_progress});
+    Progress progress({.verb = "reading", .unit = "nodes"});
     Result<StoreUse> measured =
-        context.store.MeasureMemory([&](uint64_t nodes) { progress.Update(nodes); });
+        context.store->MeasureMemory([&](uint64_t nodes) { progress.Update(nodes); });
     progress.Finish();
     if (!measured) return Fail(context, measured.error());
     use = std::move(measured.value());

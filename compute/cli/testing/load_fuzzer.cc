@@ -153,7 +153,6 @@ void CheckLoads(std::string_view text) {
   FakeStore store;
   const Expected expected = Decode(text, store.parameters());
   LoadOptions options;
-  options.show_progress = false;
   options.skip_errors = true;
   uint64_t skipped = 0;
   const LoadReport report = file.LoadInto(store, options, skipped);
