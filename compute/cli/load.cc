@@ -1,14 +1,19 @@
 #include "compute/cli/load.h"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/text/progress.h"
 #include "compute/cli/load_line.h"
-#include "compute/cli/load_worker.h"
 #include "proto/key.h"
 
 namespace gossamer::cli {
@@ -20,6 +25,146 @@ constexpr size_t kBatchLines = 4096;
 constexpr size_t kBatchBytes = 1 << 20;
 // Fewer lines may ascend by chance.
 constexpr size_t kLeastSorted = 64;
+// Of a worker.
+constexpr size_t kQueuedBatches = 8;
+
+// State shared by all workers. Once `halted`, no worker starts another batch.
+struct LoadShared {
+  const Stop& stop;
+  std::atomic<bool> halted = false;
+
+  bool Halted() const { return stop.raised() || halted.load(std::memory_order_relaxed); }
+};
+
+// One thread, one session, a batch of lines at a time. The reading thread calls its public
+// functions.
+class LoadWorker {
+ public:
+  static constexpr uint64_t kNoLine = std::numeric_limits<uint64_t>::max();
+
+  struct Report {
+    uint64_t inserted = 0;
+    uint64_t overwritten = 0;
+    uint64_t first_not_loaded = kNoLine;  // the lowest line that it received and did not store
+    std::optional<LoadError> error;       // the error with the lowest line
+  };
+
+  LoadWorker(std::unique_ptr<Session> session, const LoadOptions& options, LoadShared& shared)
+      : session_(std::move(session)), fill_(options.fill), shared_(shared) {
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~LoadWorker() { Join(); }
+  LoadWorker(const LoadWorker&) = delete;
+  LoadWorker& operator=(const LoadWorker&) = delete;
+
+  // Waits while the worker's queue is full.
+  void Push(std::unique_ptr<LoadBatch> batch) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.size() < kQueuedBatches; });
+    queue_.push_back(std::move(batch));
+    changed_.notify_all();
+  }
+  // Waits until all batches are done.
+  void Drain() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() && !is_busy_; });
+  }
+  // Likewise; no more batches follow.
+  void Join() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  uint64_t loaded() const { return loaded_.load(std::memory_order_relaxed); }
+  // Requires (unchecked): Join was called.
+  const Report& report() const { return report_; }
+
+ private:
+  void Run() {
+    while (const std::unique_ptr<const LoadBatch> batch = Pop()) {
+      if (shared_.Halted()) {
+        NotLoaded(batch->lines.front().number);  // and so are all later lines
+        continue;
+      }
+      pairs_.clear();
+      for (const LoadBatch::Line& line : batch->lines) {
+        pairs_.push_back({batch->key(line), batch->value(line)});
+      }
+      batch->is_sorted ? LoadAll(*batch) : PutAll(*batch);
+    }
+    const Counters counters = session_->counters();
+    report_.inserted = counters.of(OperationClass::kInsert).operations +
+                       counters.of(OperationClass::kInsertSplit).operations;
+    report_.overwritten = counters.of(OperationClass::kUpdate).operations;
+  }
+
+  // The next batch; null after the last. The one before is done.
+  std::unique_ptr<const LoadBatch> Pop() {
+    std::unique_lock lock(mutex_);
+    is_busy_ = false;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !queue_.empty() || closed_; });
+    if (queue_.empty()) return nullptr;
+    std::unique_ptr<const LoadBatch> batch = std::move(queue_.front());
+    queue_.pop_front();
+    is_busy_ = true;
+    changed_.notify_all();
+    return batch;
+  }
+
+  void PutAll(const LoadBatch& batch) {
+    results_.assign(pairs_.size(), Ok());
+    session_->MultiPut(pairs_, results_);
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i]) {
+        AddLoaded(1);
+      } else {
+        Failed(batch.lines[i].number, results_[i].error());
+      }
+    }
+  }
+
+  // The same of a sorted batch. Behind a line that failed, none is stored.
+  void LoadAll(const LoadBatch& batch) {
+    const SortedLoad load = session_->LoadSorted(pairs_, fill_);
+    AddLoaded(load.stored);
+    if (!load.status) Failed(batch.lines[load.loaded].number, load.status.error());
+  }
+
+  void AddLoaded(uint64_t lines) {
+    loaded_.store(loaded_.load(std::memory_order_relaxed) + lines, std::memory_order_relaxed);
+  }
+
+  void Failed(uint64_t line, const Error& error) {
+    shared_.halted.store(true, std::memory_order_relaxed);
+    NotLoaded(line);
+    if (!report_.error || line < report_.error->line) report_.error = LoadError{line, error};
+  }
+
+  void NotLoaded(uint64_t line) {
+    report_.first_not_loaded = std::min(report_.first_not_loaded, line);
+  }
+
+  std::unique_ptr<Session> session_;
+  const double fill_;  // of leaves that are built from sorted batches
+  LoadShared& shared_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<const LoadBatch>> queue_;
+  bool is_busy_ = false;  // with a batch that is not in the queue any more
+  bool closed_ = false;
+
+  std::atomic<uint64_t> loaded_ = 0;
+  std::vector<KeyValueView> pairs_;  // of a batch
+  std::vector<Status> results_;      // likewise
+  Report report_;
+  std::thread thread_;
+};
 
 // One load: the reading thread and its workers.
 class Loader {
@@ -41,7 +186,6 @@ class Loader {
       }
     }
     if (!workers_.empty()) Flush();
-    for (const auto& worker : workers_) worker->Close();
     for (const auto& worker : workers_) worker->Join();
     return Summarise();
   }
