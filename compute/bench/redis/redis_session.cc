@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "compute/bench/redis/memcached_session.h"
 #include "compute/bench/redis/reply.h"
 
 namespace gossamer::bench {
@@ -90,7 +89,7 @@ Task<void> RedisCursor::AsyncRefill() {
 Result<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& options) {
   std::unique_ptr<RedisSession> session;
   if (options.protocol == RedisOptions::Protocol::kMemcached) {
-    session = std::make_unique<MemcachedSession>(options);
+    session = MakeMemcachedSession(options);
   } else {
     session.reset(new RedisSession(options));
   }
@@ -219,27 +218,28 @@ std::unique_ptr<ScanCursor> RedisSession::Scan(const ScanOptions& options) {
   return std::make_unique<RedisCursor>(*this, options);
 }
 
+Result<std::string> RedisSession::AwaitReply(Connection& connection) {
+  return RunToEnd([](Connection& asked) -> Task<Result<std::string>> {
+    const std::string_view reply = co_await asked.Reply();
+    if (reply.empty()) co_return *asked.error();
+    co_return std::string(reply);
+  }(connection));
+}
+
 Result<std::string> RedisSession::Ask(std::initializer_list<std::string_view> words) {
   Connection& connection = Choose();
   connection.Add(words);
-  return RunToEnd([](RedisSession& session, Connection& asked) -> Task<Result<std::string>> {
-    const std::string_view reply = co_await asked.Reply();
-    if (std::optional<Error> error = session.ErrorOf(asked, reply)) co_return std::move(*error);
-    co_return std::string(ReplyReader(reply).Next().text);
-  }(*this, connection));
+  BOOST_OUTCOME_TRY(reply, AwaitReply(connection));
+  if (std::optional<Error> error = ErrorOf(connection, reply)) return std::move(*error);
+  return reply;
 }
 
 // Redis answers COMMAND INFO of an unknown command with a null in an array.
 Result<bool> RedisSession::HasScans() {
-  Connection& connection = Choose();
-  connection.Add({"COMMAND", "INFO", "GOSSAMER.SCAN"});
-  return RunToEnd([](RedisSession& session, Connection& asked) -> Task<Result<bool>> {
-    const std::string_view reply = co_await asked.Reply();
-    if (std::optional<Error> error = session.ErrorOf(asked, reply)) co_return std::move(*error);
-    ReplyReader reader(reply);
-    const ReplyElement array = reader.Next();
-    co_return array.number > 0 && reader.Next().kind == ReplyElement::Kind::kArray;
-  }(*this, connection));
+  BOOST_OUTCOME_TRY(reply, Ask({"COMMAND", "INFO", "GOSSAMER.SCAN"}));
+  ReplyReader reader(reply);
+  const ReplyElement array = reader.Next();
+  return array.number > 0 && reader.Next().kind == ReplyElement::Kind::kArray;
 }
 
 Result<std::string> RedisSession::Software() {

@@ -29,9 +29,6 @@ class RedisSession : public PartialSession {
   static Result<std::unique_ptr<RedisSession>> Open(const RedisOptions& options);
   ~RedisSession() override;
 
-  // The answer to a command of which that is one text. Errors: Unsupported, with the server's
-  // error.
-  Result<std::string> Ask(std::initializer_list<std::string_view> words);
   // What the server says it is: "Redis 7.0.15".
   virtual Result<std::string> Software();
   // Processor time that the server has used so far.
@@ -56,6 +53,8 @@ class RedisSession : public PartialSession {
   explicit RedisSession(const RedisOptions& options, Connection::FindEnd find_end = FindReplyEnd)
       : PartialSession(kRedisName), find_end_(find_end), most_in_flight_(options.pipeline) {}
 
+  // Waits for the reply to what was added to `connection` last.
+  Result<std::string> AwaitReply(Connection& connection);
   // The connection for the next request.
   Connection& Choose();
   // Counts a request with so many bytes of keys and values, and its reply, for `operations`
@@ -66,6 +65,8 @@ class RedisSession : public PartialSession {
  private:
   friend class RedisCursor;
 
+  // The reply to a command. Errors: as of ErrorOf.
+  Result<std::string> Ask(std::initializer_list<std::string_view> words);
   // The error of an answer; nullopt if it is none.
   std::optional<Error> ErrorOf(const Connection& connection, std::string_view reply) const;
   // Sends what is to be sent, and reads what has arrived, for which it waits up to `timeout_ms`
@@ -82,5 +83,9 @@ class RedisSession : public PartialSession {
   size_t running_ = 0;          // spawned tasks
   Counters counters_;
 };
+
+// Of memcached: gets and puts are Get and Set of the binary protocol; MultiGet and MultiPut are
+// their quiet forms, with a Noop behind them.
+std::unique_ptr<RedisSession> MakeMemcachedSession(const RedisOptions& options);
 
 }  // namespace gossamer::bench
