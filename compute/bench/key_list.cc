@@ -45,10 +45,7 @@ Result<KeyList> KeyList::Read(const KeyListOptions& options) {
 
 Status KeyList::ReadLines(int file, const KeyListOptions& options) {
   constexpr size_t kChunkBytes = 1 << 20;
-  Progress progress({.verb = "reading",
-                     .unit = "keys",
-                     .total = options.most_lines,
-                     .enabled = options.show_progress});
+  Progress progress({.verb = "reading", .unit = "keys", .total = options.most_lines});
   uint64_t line = 0;  // where the line that is being read begins
   const auto is_done = [&] { return options.most_lines != 0 && size() == options.most_lines; };
   while (!is_done()) {
@@ -90,8 +87,7 @@ Status KeyList::AddLine(uint64_t at, uint64_t length, const KeyListOptions& opti
 
 // By a hash table of line numbers, half full at most.
 Status KeyList::CheckDistinct(const KeyListOptions& options) const {
-  Progress progress(
-      {.verb = "comparing", .unit = "keys", .total = size(), .enabled = options.show_progress});
+  Progress progress({.verb = "comparing", .unit = "keys", .total = size()});
   std::vector<uint64_t> table(std::bit_ceil(2 * size()));  // 1 for the first line; 0: free
   const std::hash<std::string_view> hash;
   for (uint64_t id = 0; id < size(); ++id) {

@@ -21,9 +21,8 @@ namespace gossamer::bench {
 
 struct KeyListOptions {
   std::string path;
-  uint64_t most_lines = 0;    // reads no more; 0: all
-  uint32_t most_bytes = 0;    // of a line
-  bool show_progress = true;  // on stderr, if reading takes more than a second
+  uint64_t most_lines = 0;  // reads no more; 0: all
+  uint32_t most_bytes = 0;  // of a line
 };
 
 class KeyList {

@@ -28,9 +28,7 @@ class KeyFile {
 
   const std::string& path() const { return path_; }
   // The longest lines that KeyList has room for.
-  KeyListOptions options() const {
-    return {.path = path_, .most_lines = 0, .most_bytes = 250, .show_progress = false};
-  }
+  KeyListOptions options() const { return {.path = path_, .most_lines = 0, .most_bytes = 250}; }
 
  private:
   std::string path_;

@@ -112,7 +112,6 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .seed = FLAGS_seed,
           .load_order = FLAGS_load_order,
           .progress_ms = FLAGS_progress_ms,
-          .json = FLAGS_json,
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,
           .design = FLAGS_design,
@@ -161,14 +160,9 @@ std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan)
   return {};
 }
 
-// Every flag with its value, numbers as numbers.
-nlohmann::ordered_json ConfigJson(const Plan& plan) {
-  nlohmann::ordered_json config = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : FlagsInForce(kProgram)) {
-    const std::string type = gflags::GetCommandLineFlagInfoOrDie(name.c_str()).type;
-    config[name] =
-        type == "string" ? nlohmann::ordered_json(value) : nlohmann::ordered_json::parse(value);
-  }
+// The flags, with the values that the plan has in their place.
+nlohmann::ordered_json PlanJson(const Plan& plan) {
+  nlohmann::ordered_json config = ConfigJson(kProgram);
   config["records"] = plan.runner.records;
   config["key_bytes"] = KeyCodec(plan.runner.keys).max_key_bytes();
   config["key_form"] = KeyFormName(plan.runner.keys.form);
@@ -248,22 +242,6 @@ Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
   return Ok();
 }
 
-// The summary goes to stdout, unless the JSON does.
-int WriteReport(const BenchReport& report) {
-  const bool json_to_stdout = FLAGS_json == "-";
-  (json_to_stdout ? std::cerr : std::cout) << ToText(report) << std::flush;
-  if (FLAGS_json.empty()) return kExitSuccess;
-  // A path in a flag may be any bytes; JSON allows only UTF-8.
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  const std::string text = ToJson(report).dump(2, ' ', false, kReplace) + "\n";
-  if (json_to_stdout) {
-    std::cout << text;
-    return kExitSuccess;
-  }
-  const Status written = WriteFile(FLAGS_json, text);
-  return written ? kExitSuccess : Failure(kProgram, written.error().message);
-}
-
 // Returns the exit status if the plan's keys cannot be read or used.
 std::optional<int> ReadKeys(const FlagValues& flags, Plan& plan) {
   Result<KeyList> keys = KeyList::Read(*plan.key_list);
@@ -314,12 +292,12 @@ int Main(int argc, char** argv) {
                : Failure(kProgram, suits.error().ToString());
   }
 
-  report.config = ConfigJson(plan);
+  report.config = PlanJson(plan);
   report.provenance = ThisProvenance(BuildCommit());
   report.options = plan.runner;
   report.store_description = Describe(plan, report);
   const Status status = RunPhases(*store.value(), plan, report);
-  const int written = WriteReport(report);
+  const int written = WriteReport(kProgram, FLAGS_json, ToText(report), ToJson(report));
   if (!status) return Failure(kProgram, status.error().ToString());
   if (stop.raised()) return stop.exit_code();
   const bool failed = report.load.errors.total() + report.run.errors.total() > 0;

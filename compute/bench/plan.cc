@@ -176,7 +176,6 @@ Status PlanKeyList(const FlagValues& flags, Plan& plan) {
   list.path = flags.keys;
   list.most_lines = flags.given.contains("records") ? flags.records + MostInserts(plan) : 0;
   list.most_bytes = kMaxBenchKeyBytes - static_cast<uint32_t>(flags.key_prefix.size());
-  list.show_progress = plan.runner.show_progress;
   plan.key_list = list;
   return Ok();
 }

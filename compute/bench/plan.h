@@ -34,7 +34,6 @@ struct FlagValues {
   uint64_t seed = 42;
   std::string load_order = "random";
   uint64_t progress_ms = 0;
-  std::string json;  // empty: none; "-": stdout
   bool warm_up = true;
   std::string local;  // empty: a running store; otherwise "auto" or a size
   std::string design = "gossamer";

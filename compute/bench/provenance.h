@@ -1,9 +1,13 @@
-// Where, when and with which code figures were measured.
+// What the reports of all programs that measure have: where, when and with which code figures were
+// measured, and with which flags.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+
+#include "common/program/flags_main.h"
 
 namespace gossamer::bench {
 
@@ -22,5 +26,17 @@ Provenance ThisProvenance(std::string_view commit);
 // The full hash of the commit that the program was built from, with "-dirty" appended if files
 // differed; "unknown" without git. Defined in a file that each build updates.
 std::string_view BuildCommit();
+
+// Every flag of the program with its value, numbers as numbers.
+nlohmann::ordered_json ConfigJson(const ProgramInfo& program);
+
+// The fields with which a report of schema 1 begins: schema, config, build, date and host.
+nlohmann::ordered_json ReportHead(const nlohmann::ordered_json& config,
+                                  const Provenance& provenance);
+
+// Prints `text` to stdout, and writes `json` to the file `path`, if that is not empty. "-" is
+// stdout: the text goes to stderr then. Returns the exit status.
+int WriteReport(const ProgramInfo& program, const std::string& path, const std::string& text,
+                const nlohmann::ordered_json& json);
 
 }  // namespace gossamer::bench

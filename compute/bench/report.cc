@@ -7,25 +7,23 @@
 #include "common/text/escape.h"
 #include "common/text/human.h"
 #include "common/text/text_table.h"
-#include "common/version.h"
 
 namespace gossamer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The classes that the contract always reports; others only if they occurred.
-constexpr bool IsAlwaysReported(LatencyClass latency_class) {
-  return latency_class != LatencyClass::kReadModifyWrite;
-}
-
 Json LatenciesJson(const PhaseResult& phase) {
   Json json = Json::object();
-  for (size_t i = 0; i < kLatencyClasses; ++i) {
-    const auto latency_class = static_cast<LatencyClass>(i);
-    const Histogram& histogram = phase.latency(latency_class);
-    if (histogram.count() == 0 && !IsAlwaysReported(latency_class)) continue;
-    json[std::string(LatencyClassName(latency_class))] = LatencyJson(histogram);
+  for (size_t i = 0; i < kBenchOperations; ++i) {
+    const auto kind = static_cast<BenchOperation>(i);
+    const Histogram& histogram = phase.latency(kind);
+    if (kind == BenchOperation::kReadModifyWrite) {
+      // The contract has it, and no workload deletes.
+      json["delete"] = LatencyJson(Histogram());
+      if (histogram.count() == 0) break;
+    }
+    json[std::string(BenchOperationName(kind))] = LatencyJson(histogram);
   }
   return json;
 }
@@ -165,12 +163,12 @@ std::string PhaseLine(const char* name, const PhaseResult& phase) {
 std::string LatencyTable(const PhaseResult& phase) {
   std::vector<std::vector<std::string>> rows = {
       {"latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"}};
-  for (size_t i = 0; i < kLatencyClasses; ++i) {
-    const auto latency_class = static_cast<LatencyClass>(i);
-    const Histogram& histogram = phase.latency(latency_class);
+  for (size_t i = 0; i < kBenchOperations; ++i) {
+    const auto kind = static_cast<BenchOperation>(i);
+    const Histogram& histogram = phase.latency(kind);
     if (histogram.count() == 0) continue;
     std::vector<std::string>& row = rows.emplace_back();
-    row.push_back(Spaced(LatencyClassName(latency_class)));
+    row.push_back(Spaced(BenchOperationName(kind)));
     row.push_back(HumanCount(histogram.count()));
     row.push_back(HumanDuration(histogram.Mean() * 1e-9));
     for (const double percent : {50.0, 90.0, 99.0, 99.9, 100.0}) {
@@ -266,18 +264,7 @@ Json LatencyJson(const Histogram& histogram) {
 
 Json ToJson(const BenchReport& report) {
   const Counters& counters = report.run.counters;
-  Json json;
-  json["schema"] = 1;
-  json["config"] = report.config;
-  json["build"] = {{"version", BuildVersion()},
-                   {"compiler", BuildCompiler()},
-                   {"type", BuildType()},
-                   {"commit", report.provenance.commit}};
-  json["date"] = report.provenance.date;
-  json["host"] = {{"name", report.provenance.host},
-                  {"processor", report.provenance.processor},
-                  {"processors", report.provenance.processors},
-                  {"operating_system", report.provenance.operating_system}};
+  Json json = ReportHead(report.config, report.provenance);
   json["load"] = PhaseJson(report.load);
   json["load"]["wire"] = WireJson(report.load.counters);
   json["load"]["cache"] = CacheJson(report.load.counters.cache);

@@ -25,7 +25,6 @@ BenchReport ReportOf(const char* workload, Code failure = Code::kContended, uint
   report.options.workload = *FindWorkload(workload);
   report.options.records = 500;
   report.options.operations = 2'000;
-  report.options.show_progress = false;
   report.store_description = "a fake store";
   report.loaded = true;
   report.load = LoadRecords(store, report.options).value();

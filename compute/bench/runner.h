@@ -26,11 +26,6 @@
 
 namespace gossamer::bench {
 
-// Reads and updates include both halves of a read-modify-write, which is also measured as a whole.
-enum class LatencyClass : uint8_t { kRead, kUpdate, kInsert, kScan, kDelete, kReadModifyWrite };
-inline constexpr size_t kLatencyClasses = 6;
-std::string_view LatencyClassName(LatencyClass latency_class);
-
 struct RunnerOptions {
   Workload workload;
   double theta = 0.99;
@@ -44,8 +39,7 @@ struct RunnerOptions {
   uint64_t seed = 0;
   LoadOrder load_order = LoadOrder::kRandom;  // with runs of `batch` records
   uint32_t progress_ms = 0;                   // between points of PhaseResult::progress; 0: none
-  bool show_progress = true;
-  std::function<bool()> should_stop;  // called some times a second, on the calling thread
+  std::function<bool()> should_stop;          // called some times a second, on the calling thread
 };
 
 // Failed operations by code, with the first message for each.
@@ -69,8 +63,10 @@ struct PhaseResult {
   uint64_t scanned_keys = 0;
   double seconds = 0;
   double cpu_seconds = 0;  // of the client threads; independent of other load on the machine
-  std::array<Histogram, kLatencyClasses> latency_ns;  // of successful operations
-  Counters counters;                                  // of this phase only
+  // Of successful operations. Reads and updates include both halves of a read-modify-write, which
+  // is also measured as a whole.
+  std::array<Histogram, kBenchOperations> latency_ns;
+  Counters counters;  // of this phase only
   ErrorCounts errors;
   std::vector<ProgressPoint> progress;  // the last one is the end
   bool interrupted = false;             // `should_stop` returned true before the end
@@ -79,8 +75,8 @@ struct PhaseResult {
   double operations_per_second() const {
     return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
   }
-  const Histogram& latency(LatencyClass latency_class) const {
-    return latency_ns[static_cast<size_t>(latency_class)];
+  const Histogram& latency(BenchOperation kind) const {
+    return latency_ns[static_cast<size_t>(kind)];
   }
 };
 

@@ -24,12 +24,11 @@ RunnerOptions Options(const char* workload, uint64_t records, uint64_t operation
   options.records = records;
   options.operations = operations;
   options.seed = 42;
-  options.show_progress = false;
   return options;
 }
 
-uint64_t Count(const PhaseResult& result, LatencyClass latency_class) {
-  return result.latency(latency_class).count();
+uint64_t Count(const PhaseResult& result, BenchOperation kind) {
+  return result.latency(kind).count();
 }
 
 TEST(LoadTest, PutsEveryRecordOnce) {
@@ -44,7 +43,7 @@ TEST(LoadTest, PutsEveryRecordOnce) {
         options.value_bytes = 20;
         const PhaseResult result = LoadRecords(store, options).value();
         EXPECT_EQ(result.operations, 1'000u);
-        EXPECT_EQ(Count(result, LatencyClass::kInsert), 1'000u);
+        EXPECT_EQ(Count(result, BenchOperation::kInsert), 1'000u);
         EXPECT_EQ(result.counters.of(OperationClass::kInsert).operations, 1'000u);
         EXPECT_EQ(result.errors.total(), 0u);
 
@@ -77,7 +76,7 @@ TEST(LoadTest, EveryOrderPutsEveryRecordOnce) {
         options.load_order = order;
         const PhaseResult result = LoadRecords(store, options).value();
         EXPECT_EQ(result.operations, 20'000u);
-        EXPECT_EQ(Count(result, LatencyClass::kInsert), 20'000u);
+        EXPECT_EQ(Count(result, BenchOperation::kInsert), 20'000u);
         EXPECT_EQ(store.state().map.size(), 20'000u);
         options.operations = 500;
         EXPECT_EQ(RunWorkload(store, options).value().errors.total(), 0u) << "a key is absent";
@@ -138,7 +137,7 @@ TEST(LoadTest, LinesOfAFileAreLoadedAndInserted) {
       for (int i = 0; i < 1'000; ++i) ASSERT_TRUE(contents.contains("k" + std::to_string(i))) << i;
       const PhaseResult run = RunWorkload(store, options).value();
       EXPECT_EQ(run.errors.total(), 0u);
-      EXPECT_EQ(contents.size(), 1'000u + Count(run, LatencyClass::kInsert));
+      EXPECT_EQ(contents.size(), 1'000u + Count(run, BenchOperation::kInsert));
     }
   }
 }
@@ -176,24 +175,24 @@ TEST(RunTest, EveryWorkloadDoesItsOperationsWithoutError) {
         const PhaseResult result = RunWorkload(store, options).value();
         EXPECT_EQ(result.operations, 5'000u);
         EXPECT_EQ(result.errors.total(), 0u);
-        const uint64_t whole = Count(result, LatencyClass::kReadModifyWrite);
+        const uint64_t whole = Count(result, BenchOperation::kReadModifyWrite);
         // Both halves of a read-modify-write are measured, but it is one operation.
-        EXPECT_EQ(Count(result, LatencyClass::kRead) + Count(result, LatencyClass::kUpdate) +
-                      Count(result, LatencyClass::kInsert) + Count(result, LatencyClass::kScan) -
-                      whole,
+        EXPECT_EQ(Count(result, BenchOperation::kRead) + Count(result, BenchOperation::kUpdate) +
+                      Count(result, BenchOperation::kInsert) +
+                      Count(result, BenchOperation::kScan) - whole,
                   5'000u);
         const Counters& counters = result.counters;
         EXPECT_EQ(counters.of(OperationClass::kRead).operations,
-                  Count(result, LatencyClass::kRead));
+                  Count(result, BenchOperation::kRead));
         EXPECT_EQ(counters.of(OperationClass::kUpdate).operations,
-                  Count(result, LatencyClass::kUpdate));
+                  Count(result, BenchOperation::kUpdate));
         EXPECT_EQ(counters.of(OperationClass::kInsert).operations,
-                  Count(result, LatencyClass::kInsert));
+                  Count(result, BenchOperation::kInsert));
         EXPECT_EQ(counters.of(OperationClass::kScan).operations,
-                  Count(result, LatencyClass::kScan));
+                  Count(result, BenchOperation::kScan));
         EXPECT_EQ(counters.cache.hits, 5'000u + whole) << "of the phase alone, and of all threads";
         EXPECT_EQ(counters.cache.bytes, 4096u) << "of the store, not of each thread";
-        EXPECT_EQ(store.state().map.size(), 500u + Count(result, LatencyClass::kInsert));
+        EXPECT_EQ(store.state().map.size(), 500u + Count(result, BenchOperation::kInsert));
       }
     }
   }
@@ -287,7 +286,7 @@ TEST(RunTest, StopsWhenAskedAndKeepsWhatItDid) {
     const PhaseResult result = RunWorkload(store, options).value();
     EXPECT_TRUE(result.interrupted);
     EXPECT_LT(result.operations, uint64_t{1} << 50);
-    EXPECT_EQ(Count(result, LatencyClass::kRead) + Count(result, LatencyClass::kUpdate),
+    EXPECT_EQ(Count(result, BenchOperation::kRead) + Count(result, BenchOperation::kUpdate),
               result.operations);
   }
 }

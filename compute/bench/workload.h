@@ -27,6 +27,11 @@ namespace gossamer::bench {
 
 enum class BenchOperation : uint8_t { kRead, kUpdate, kInsert, kScan, kReadModifyWrite };
 inline constexpr size_t kBenchOperations = 5;
+constexpr std::string_view BenchOperationName(BenchOperation kind) {
+  constexpr std::array<std::string_view, kBenchOperations> kNames = {"read", "update", "insert",
+                                                                     "scan", "read_modify_write"};
+  return kNames[static_cast<size_t>(kind)];
+}
 
 enum class Distribution : uint8_t { kUniform, kZipfian, kLatest };
 

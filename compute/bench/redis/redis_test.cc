@@ -185,7 +185,6 @@ RunnerOptions Options(const char* workload) {
   options.records = 1'000;
   options.operations = 5'000;
   options.seed = 42;
-  options.show_progress = false;
   return options;
 }
 

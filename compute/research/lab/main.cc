@@ -74,17 +74,6 @@ FlagValues ReadFlags() {
           .seed = FLAGS_seed};
 }
 
-// Every flag with its value, numbers as numbers.
-nlohmann::ordered_json ConfigJson() {
-  nlohmann::ordered_json config = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : FlagsInForce(kProgram)) {
-    const std::string type = gflags::GetCommandLineFlagInfoOrDie(name.c_str()).type;
-    config[name] =
-        type == "string" ? nlohmann::ordered_json(value) : nlohmann::ordered_json::parse(value);
-  }
-  return config;
-}
-
 int List() {
   TextRows rows;
   for (const TreeEntry& tree : Trees()) {
@@ -116,22 +105,6 @@ int CheckTrees() {
   return kExitSuccess;
 }
 
-// The table goes to stdout, unless the JSON does.
-int WriteReport(const LabReport& report) {
-  const bool json_to_stdout = FLAGS_json == "-";
-  (json_to_stdout ? std::cerr : std::cout) << ToText(report.rows) << std::flush;
-  if (FLAGS_json.empty()) return kExitSuccess;
-  // A path in a flag may be any bytes; JSON allows only UTF-8.
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  const std::string text = ToJson(report).dump(2, ' ', false, kReplace) + "\n";
-  if (json_to_stdout) {
-    std::cout << text;
-    return kExitSuccess;
-  }
-  const Status written = WriteFile(FLAGS_json, text);
-  return written ? kExitSuccess : Failure(kProgram, written.error().message);
-}
-
 // A flag that was given and that --separators decides, or "".
 std::string UnwantedFlag(const std::vector<std::string>& given) {
   for (const std::string& name : given) {
@@ -159,7 +132,7 @@ int Measure() {
       return UsageError(kProgram, fmt::format("--json: {}", writable.error().message));
     }
   }
-  LabReport report{ConfigJson(), bench::ThisProvenance(bench::BuildCommit()), {}};
+  LabReport report{bench::ConfigJson(kProgram), bench::ThisProvenance(bench::BuildCommit()), {}};
   for (size_t first = 0; first < runs.value().size(); first = report.rows.size()) {
     const PlannedRun& planned = runs.value()[first];
     const std::vector<RunOptions> options = SharingRuns(std::span(runs.value()).subspan(first));
@@ -174,7 +147,7 @@ int Measure() {
                                            planned.options.mix.name, status.error().message));
     }
   }
-  return WriteReport(report);
+  return bench::WriteReport(kProgram, FLAGS_json, ToText(report.rows), ToJson(report));
 }
 
 int Main(int argc, char** argv) {

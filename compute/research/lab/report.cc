@@ -2,7 +2,6 @@
 
 #include "common/text/human.h"
 #include "common/text/text_table.h"
-#include "common/version.h"
 
 namespace gossamer::lab {
 namespace {
@@ -32,19 +31,7 @@ Json RowJson(const Row& row) {
 }  // namespace
 
 Json ToJson(const LabReport& report) {
-  const bench::Provenance& provenance = report.provenance;
-  Json json;
-  json["schema"] = 1;
-  json["config"] = report.config;
-  json["build"] = {{"version", BuildVersion()},
-                   {"compiler", BuildCompiler()},
-                   {"type", BuildType()},
-                   {"commit", provenance.commit}};
-  json["date"] = provenance.date;
-  json["host"] = {{"name", provenance.host},
-                  {"processor", provenance.processor},
-                  {"processors", provenance.processors},
-                  {"operating_system", provenance.operating_system}};
+  Json json = bench::ReportHead(report.config, report.provenance);
   json["rows"] = Json::array();
   for (const Row& row : report.rows) json["rows"].push_back(RowJson(row));
   return json;

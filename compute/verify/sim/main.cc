@@ -26,6 +26,7 @@
 #include "common/program/stop.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
+#include "compute/bench/provenance.h"
 #include "compute/verify/sim/measure.h"
 #include "compute/verify/sim/measure_report.h"
 #include "compute/verify/sim/plan.h"
@@ -308,16 +309,9 @@ int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& sto
     progress.Update(i + 1);
   }
   progress.Finish();
-  (FLAGS_json == "-" ? std::cerr : std::cout) << ReportText(measurements) << std::flush;
-  if (!FLAGS_json.empty()) {
-    const std::string json = ReportJson(plan, measurements).dump(2) + "\n";
-    if (FLAGS_json == "-") {
-      std::cout << json;
-    } else if (const Status written = WriteFile(FLAGS_json, json); !written) {
-      return Failure(kProgram, written.error().message);
-    }
-  }
-  return stop.raised() ? stop.exit_code() : kExitSuccess;
+  const int written = bench::WriteReport(kProgram, FLAGS_json, ReportText(measurements),
+                                         ReportJson(plan, measurements));
+  return stop.raised() && written == kExitSuccess ? stop.exit_code() : written;
 }
 
 // Rejects a flag whose value the measurement varies or fixes.
