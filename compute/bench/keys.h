@@ -57,20 +57,6 @@ constexpr uint64_t MixBits(uint64_t id, uint32_t bits) {
   return mixed ^ (mixed >> half);
 }
 
-// The id that MixBits has mixed, step by step backwards.
-constexpr uint64_t UnmixBits(uint64_t mixed, uint32_t bits) {
-  const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  const uint32_t half = (bits + 1) / 2;
-  uint64_t inverse = 1;  // of the multiplier, by Newton's method
-  for (int i = 0; i < 6; ++i) inverse *= 2 - 0xd6e8feb86659fd93 * inverse;
-  mixed ^= mixed >> half;
-  for (int round = 0; round < 2; ++round) {
-    mixed = (mixed * inverse) & mask;
-    mixed ^= mixed >> half;
-  }
-  return (mixed - 0x9e3779b97f4a7c15) & mask;
-}
-
 // The number in a key of go-ycsb: FNV-1a of the id's bytes, the highest first, without its sign.
 constexpr uint64_t YcsbNumber(uint64_t id) {
   const uint64_t hash = FnvHash(__builtin_bswap64(id));

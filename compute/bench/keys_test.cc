@@ -27,6 +27,20 @@ TEST(KeyCodecTest, MixingIsABijection) {
   }
 }
 
+// The id that MixBits has mixed, step by step backwards.
+uint64_t UnmixBits(uint64_t mixed, uint32_t bits) {
+  const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  const uint32_t half = (bits + 1) / 2;
+  uint64_t inverse = 1;  // of the multiplier, by Newton's method
+  for (int i = 0; i < 6; ++i) inverse *= 2 - 0xd6e8feb86659fd93 * inverse;
+  mixed ^= mixed >> half;
+  for (int round = 0; round < 2; ++round) {
+    mixed = (mixed * inverse) & mask;
+    mixed ^= mixed >> half;
+  }
+  return (mixed - 0x9e3779b97f4a7c15) & mask;
+}
+
 // A proof that it is a bijection at widths too large to enumerate.
 TEST(KeyCodecTest, MixingCanBeUndone) {
   Random random(11);

@@ -172,7 +172,7 @@ nlohmann::ordered_json PlanJson(const Plan& plan) {
 }
 
 std::string Describe(const Plan& plan, const BenchReport& report) {
-  if (report.server) return report.server->software + " at " + plan.redis->address;
+  if (report.server) return *report.server + " at " + plan.redis->address;
   if (plan.local) {
     const std::string design = plan.research ? ", design " + FLAGS_design : "";
     return "store of " + HumanBytes(plan.local->memory_bytes) + " in this process" + design;
@@ -194,30 +194,27 @@ Result<std::unique_ptr<Store>> OpenStore(const Plan& plan, BenchReport& report) 
   const auto scans = static_cast<size_t>(BenchOperation::kScan);
   const bool needs_scans = plan.run && plan.runner.workload.percent[scans] != 0;
   BOOST_OUTCOME_TRY(store, RedisStore::Open(*plan.redis, needs_scans));
-  report.server.emplace().software = store->server();
+  report.server = store->server();
   return std::unique_ptr<Store>(std::move(store));
 }
 
-// Notes the processor time that the server uses during a phase in `seconds`. For a store, it calls
-// the phase alone.
-Result<PhaseResult> WithServer(Store& store, BenchReport& report,
-                               std::optional<double> ServerReport::* seconds,
+// Calls the phase, and notes the processor time of a server meanwhile.
+Result<PhaseResult> WithServer(Store& store, const BenchReport& report,
                                Result<PhaseResult> (*phase)(Store&, const RunnerOptions&)) {
   if (!report.server) return phase(store, report.options);
   auto& redis = static_cast<RedisStore&>(store);
   BOOST_OUTCOME_TRY(before, redis.ServerCpuSeconds());
-  Result<PhaseResult> result = phase(store, report.options);
+  BOOST_OUTCOME_TRY(result, phase(store, report.options));
   // A server that has died during the phase has failed operations to show, and no more.
   const Result<double> after = redis.ServerCpuSeconds();
-  (*report.server).*seconds = after ? std::optional(after.value() - before) : std::nullopt;
+  result.server_cpu_seconds = after ? std::optional(after.value() - before) : std::nullopt;
   return result;
 }
 
 // Runs the phases in order until one is stopped. Returns an error that ended the run early.
 Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
   if (plan.load) {
-    BOOST_OUTCOME_TRY(load,
-                      WithServer(store, report, &ServerReport::load_cpu_seconds, LoadRecords));
+    BOOST_OUTCOME_TRY(load, WithServer(store, report, LoadRecords));
     report.loaded = true;
     report.load = std::move(load);
     report.interrupted = report.load.interrupted;
@@ -234,7 +231,7 @@ Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
     }
   }
   if (plan.run) {
-    BOOST_OUTCOME_TRY(run, WithServer(store, report, &ServerReport::run_cpu_seconds, RunWorkload));
+    BOOST_OUTCOME_TRY(run, WithServer(store, report, RunWorkload));
     report.ran = true;
     report.run = std::move(run);
     report.interrupted = report.run.interrupted;

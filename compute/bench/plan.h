@@ -70,11 +70,6 @@ struct Plan {
 // Errors: InvalidArgument; the message names the flag and says what is allowed.
 Result<Plan> MakePlan(const FlagValues& flags);
 
-// The part of MakePlan for --design: sets `research`, unless the product is measured.
-// Requires (unchecked): the runner's options are planned.
-// Errors: InvalidArgument: there is no such design, or it cannot do what the plan asks for.
-Status PlanDesign(const FlagValues& flags, Plan& plan);
-
 // Completes a plan with the keys that its `key_list` asked for.
 // Errors: InvalidArgument: there are too few of them for --records or for what the workload
 // inserts.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <numeric>
+#include <utility>
 
 #include "common/random.h"
 
@@ -15,55 +16,26 @@ namespace {
 constexpr std::array<std::string_view, 6> kNames = {"random",    "runs",       "sorted",
                                                     "ascending", "descending", "file"};
 
-// Numbers are ordered as the mixed ids that they spell.
-std::vector<uint64_t> NumbersInOrder(uint64_t records, uint32_t bits) {
-  std::vector<uint64_t> ids(records);
-  for (uint64_t id = 0; id < records; ++id) ids[id] = MixBits(id, bits);
-  std::ranges::sort(ids);
-  for (uint64_t& id : ids) id = UnmixBits(id, bits);
-  return ids;
-}
-
-// Decimals of different lengths are ordered as if zeros followed them, and without these the
-// shorter, lesser one is first.
-std::vector<uint64_t> YcsbInOrder(uint64_t records) {
-  struct Record {
-    uint64_t aligned;  // with as many digits as the longest
-    uint64_t id;
-  };
+// How go-ycsb's keys are ordered: decimals of different lengths as if zeros followed them, and
+// without these the shorter, lesser one is first.
+std::pair<uint64_t, uint64_t> PlaceOfYcsb(uint64_t id) {
   constexpr uint64_t kLeastOfMostDigits = 1'000'000'000'000'000'000;
-  std::vector<Record> order(records);
-  for (uint64_t id = 0; id < records; ++id) {
-    uint64_t aligned = YcsbNumber(id);
-    while (aligned != 0 && aligned < kLeastOfMostDigits) aligned *= 10;
-    order[id] = {aligned, id};
-  }
-  std::ranges::sort(order, [](const Record& a, const Record& b) {
-    if (a.aligned != b.aligned) return a.aligned < b.aligned;
-    return YcsbNumber(a.id) < YcsbNumber(b.id);
-  });
-  std::vector<uint64_t> ids(records);
-  std::ranges::transform(order, ids.begin(), &Record::id);
-  return ids;
+  const uint64_t number = YcsbNumber(id);
+  uint64_t aligned = number;
+  while (aligned != 0 && aligned < kLeastOfMostDigits) aligned *= 10;
+  return {aligned, number};
 }
 
-std::vector<uint64_t> IdsInOrder(const KeyCodec& codec, uint64_t records) {
+void SortByKey(std::vector<uint64_t>& ids, const KeyCodec& codec) {
   switch (codec.form()) {
-    case KeyForm::kNumbers: return NumbersInOrder(records, codec.bits());
-    case KeyForm::kYcsb: return YcsbInOrder(records);
-    case KeyForm::kLines: break;
+    case KeyForm::kNumbers:  // ordered as the mixed ids that they spell
+      std::ranges::sort(ids, {}, [&codec](uint64_t id) { return MixBits(id, codec.bits()); });
+      break;
+    case KeyForm::kYcsb: std::ranges::sort(ids, {}, PlaceOfYcsb); break;
+    case KeyForm::kLines:
+      std::ranges::sort(ids, {}, [&codec](uint64_t id) { return codec.list().line(id); });
+      break;
   }
-  std::vector<uint64_t> ids(records);
-  std::iota(ids.begin(), ids.end(), uint64_t{0});
-  std::ranges::sort(ids, {}, [&codec](uint64_t id) { return codec.list().line(id); });
-  return ids;
-}
-
-std::vector<uint64_t> IdsAsInFile(const KeyList& list, uint64_t records) {
-  std::vector<uint64_t> ids(records);
-  std::iota(ids.begin(), ids.end(), uint64_t{0});
-  std::ranges::sort(ids, {}, [&list](uint64_t id) { return list.line(id).data(); });
-  return ids;
 }
 
 }  // namespace
@@ -80,8 +52,13 @@ std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_
                                  uint32_t run, uint64_t seed) {
   assert(order != LoadOrder::kFile || codec.form() == KeyForm::kLines);
   if (order == LoadOrder::kRandom) return {};
-  if (order == LoadOrder::kFile) return IdsAsInFile(codec.list(), records);
-  std::vector<uint64_t> ids = IdsInOrder(codec, records);
+  std::vector<uint64_t> ids(records);
+  std::iota(ids.begin(), ids.end(), uint64_t{0});
+  if (order == LoadOrder::kFile) {
+    std::ranges::sort(ids, {}, [&codec](uint64_t id) { return codec.list().line(id).data(); });
+    return ids;
+  }
+  SortByKey(ids, codec);
   if (order == LoadOrder::kDescending) std::ranges::reverse(ids);
   if (order != LoadOrder::kRuns) return ids;
 

@@ -28,7 +28,7 @@ std::optional<LoadOrder> ParseLoadOrder(std::string_view name);
 
 // The ids below `records` in the order of loading, with runs of `run` records. Empty for kRandom:
 // the ids themselves. Requires: KeyForm::kLines for kFile. Cost: 8 bytes a record, 16 for kRuns,
-// and a sort, which takes 16 more for KeyForm::kYcsb.
+// and a sort.
 std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_t records,
                                  uint32_t run, uint64_t seed);
 

@@ -222,17 +222,17 @@ nlohmann::ordered_json OrNull(std::optional<double> number) {
 }
 
 // "server: 0.41 µs of processor time for each operation"
-std::string ServerLine(std::optional<double> cpu_seconds, const PhaseResult& phase) {
-  if (phase.operations == 0 || !cpu_seconds) return {};
-  return "  server: " + HumanDuration(*cpu_seconds / static_cast<double>(phase.operations)) +
+std::string ServerLine(const PhaseResult& phase) {
+  const std::optional<double> seconds = phase.server_cpu_seconds;
+  if (phase.operations == 0 || !seconds) return {};
+  return "  server: " + HumanDuration(*seconds / static_cast<double>(phase.operations)) +
          " of processor time for each operation\n";
 }
 
 // What the client knows of the store itself is nothing, if it is behind a server.
-std::string PhaseText(const char* name, const BenchReport& report, const PhaseResult& phase,
-                      std::optional<double> ServerReport::* cpu_seconds) {
+std::string PhaseText(const char* name, const BenchReport& report, const PhaseResult& phase) {
   std::string text = PhaseLine(name, phase) + LatencyTable(phase);
-  if (report.server) return text + ServerLine((*report.server).*cpu_seconds, phase);
+  if (report.server) return text + ServerLine(phase);
   return text + CostTable(phase.counters) + CacheAndLocks(phase.counters);
 }
 
@@ -278,19 +278,17 @@ Json ToJson(const BenchReport& report) {
   json["errors"] = ErrorsJson(AllErrors(report));
   json["interrupted"] = report.interrupted;
   if (report.server) {
-    json["server"] = {{"software", report.server->software},
-                      {"load_cpu_seconds", OrNull(report.server->load_cpu_seconds)},
-                      {"run_cpu_seconds", OrNull(report.server->run_cpu_seconds)}};
+    json["server"] = {{"software", *report.server},
+                      {"load_cpu_seconds", OrNull(report.load.server_cpu_seconds)},
+                      {"run_cpu_seconds", OrNull(report.run.server_cpu_seconds)}};
   }
   return json;
 }
 
 std::string ToText(const BenchReport& report) {
   std::string text = Header(report);
-  if (report.loaded)
-    text += "\n" + PhaseText("load", report, report.load, &ServerReport::load_cpu_seconds);
-  if (report.ran)
-    text += "\n" + PhaseText("run", report, report.run, &ServerReport::run_cpu_seconds);
+  if (report.loaded) text += "\n" + PhaseText("load", report, report.load);
+  if (report.ran) text += "\n" + PhaseText("run", report, report.run);
   text += "\n" + ErrorLines(AllErrors(report));
   if (report.interrupted) text += "Interrupted: the figures are of what ran until then.\n";
   return text;

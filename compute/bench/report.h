@@ -15,15 +15,6 @@
 
 namespace gossamer::bench {
 
-// A server of the Redis protocol that was measured.
-struct ServerReport {
-  std::string software;  // "Redis 7.0.15"
-  // Processor time that the server used, of all its threads; nullopt if it did not tell, as it has
-  // ended meanwhile.
-  std::optional<double> load_cpu_seconds = 0;
-  std::optional<double> run_cpu_seconds = 0;
-};
-
 struct BenchReport {
   nlohmann::ordered_json config;  // every flag with its effective value
   Provenance provenance;
@@ -32,7 +23,7 @@ struct BenchReport {
   bool loaded = false;
   bool ran = false;
   bool interrupted = false;
-  std::optional<ServerReport> server;
+  std::optional<std::string> server;  // of the Redis protocol, if one was measured: "Redis 7.0.15"
   PhaseResult load;
   PhaseResult run;
 };

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ struct PhaseResult {
   uint64_t scanned_keys = 0;
   double seconds = 0;
   double cpu_seconds = 0;  // of the client threads; independent of other load on the machine
+  // Of all threads of a server that was measured (RedisStore); nullopt if it did not tell, as it
+  // has ended meanwhile.
+  std::optional<double> server_cpu_seconds = 0;
   // Of successful operations. Reads and updates include both halves of a read-modify-write, which
   // is also measured as a whole.
   std::array<Histogram, kBenchOperations> latency_ns;
