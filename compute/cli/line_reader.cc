@@ -35,14 +35,9 @@ LineReader::Next LineReader::Advance() {
     }
     searched = end_;
     const size_t old_begin = begin_;
-    switch (FillBuffer()) {
-      case Fill::kData: break;
-      case Fill::kStopped: return Next::kStopped;
-      case Fill::kFailed: return Next::kFailed;
-      case Fill::kEnd:
-        if (begin_ == end_ && !too_long_) return Next::kEnd;
-        return Finish(end_, false);
-    }
+    const std::optional<Next> no_data = FillBuffer();
+    if (no_data == Next::kEnd && (begin_ != end_ || too_long_)) return Finish(end_, false);
+    if (no_data) return *no_data;
     searched -= old_begin - begin_;
   }
 }
@@ -69,24 +64,24 @@ void LineReader::MakeRoom() {
   if (buffer_.size() - end_ < kBlockBytes) buffer_.resize(end_ + kBlockBytes);
 }
 
-LineReader::Fill LineReader::FillBuffer() {
+std::optional<LineReader::Next> LineReader::FillBuffer() {
   MakeRoom();
   for (;;) {
     pollfd waits[2] = {{fd_, POLLIN, 0}, {stop_ == nullptr ? -1 : stop_->fd(), POLLIN, 0}};
     if (poll(waits, 2, -1) < 0 && errno != EINTR) break;
-    if (stop_ != nullptr && stop_->raised()) return Fill::kStopped;
+    if (stop_ != nullptr && stop_->raised()) return Next::kStopped;
     if (waits[0].revents == 0) continue;
     const ssize_t got = read(fd_, buffer_.data() + end_, buffer_.size() - end_);
     if (got > 0) {
       end_ += static_cast<size_t>(got);
       bytes_read_ += static_cast<uint64_t>(got);
-      return Fill::kData;
+      return std::nullopt;
     }
-    if (got == 0) return Fill::kEnd;
+    if (got == 0) return Next::kEnd;
     if (errno != EINTR && errno != EAGAIN) break;
   }
   error_ = WhyFailed(errno);
-  return Fill::kFailed;
+  return Next::kFailed;
 }
 
 ssize_t ReadSome(int fd, char* buffer, size_t bytes) {

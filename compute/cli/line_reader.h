@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,8 +46,8 @@ class LineReader {
   const std::string& error() const { return error_; }
 
  private:
-  enum class Fill : uint8_t { kData, kEnd, kStopped, kFailed };
-  Fill FillBuffer();
+  // Returns nullopt if it has brought data.
+  std::optional<Next> FillBuffer();
   // Drops consumed bytes and makes room for a block.
   void MakeRoom();
   Next Finish(size_t end, bool terminated);
