@@ -28,6 +28,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostInFlight = 64;
+// Of TLS.
+constexpr std::chrono::seconds kHandshakePatience{10};
+constexpr int kMostHandshakes = 16;
 // Looks at the sockets at a time: of thousands of clients, the last one's request does not wait for
 // what the first ones want.
 constexpr int kMostLooks = 64;
@@ -245,7 +248,9 @@ void Worker::Welcome() {
                                  shared_.next_number++, shared_.options.users.empty());
     client->LimitRequests(shared_.options.max_query_bytes);
     const bool can_encrypt = !one.is_tls || client->Encrypt(shared_.options.tls->NewSession(fd));
-    if (one.is_tls) handshakes_.Begin(*client);
+    if (one.is_tls) {
+      handshakes_.push_back({Clock::now() + kHandshakePatience, client->number(), fd});
+    }
     if (!can_encrypt || !epoll_.Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
       --inbox_.clients;
       continue;
@@ -270,7 +275,7 @@ void Worker::Drop(Client& client) {
 }
 
 bool Worker::ShakeHands(Client& client) {
-  if (!handshakes_.MayStep()) {
+  if (handshake_steps_++ >= kMostHandshakes) {
     queues_.Add(client);
     return false;
   }
@@ -291,10 +296,12 @@ bool Worker::ShakeHands(Client& client) {
 }
 
 void Worker::DropLateHandshakes() {
-  handshakes_.BeginRound();
-  while (const auto late = handshakes_.TakeLate()) {
-    const auto found = clients_.find(late->fd);
-    if (found == clients_.end() || found->second->number() != late->number) continue;
+  handshake_steps_ = 0;
+  while (!handshakes_.empty() && handshakes_.front().deadline <= now_) {
+    const Handshake late = handshakes_.front();
+    handshakes_.pop_front();
+    const auto found = clients_.find(late.fd);
+    if (found == clients_.end() || found->second->number() != late.number) continue;
     Client& client = *found->second;
     if (!client.is_shaking_hands() || client.is_closing) continue;
     ++metrics_->numbers().tls_failures;

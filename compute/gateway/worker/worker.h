@@ -26,6 +26,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -42,7 +43,6 @@
 #include "compute/gateway/connection/client.h"
 #include "compute/gateway/connection/client_memory.h"
 #include "compute/gateway/connection/epoll_set.h"
-#include "compute/gateway/connection/handshakes.h"
 #include "compute/gateway/connection/inbox.h"
 #include "compute/gateway/connection/listener.h"
 #include "compute/gateway/worker/batch.h"
@@ -102,6 +102,11 @@ class Worker {
     std::unique_ptr<Session> session;
     std::promise<void> is_used;
   };
+  struct Handshake {  // of TLS
+    std::chrono::steady_clock::time_point deadline;
+    uint64_t number;  // of the client: another one may have its descriptor by then
+    int fd;
+  };
 
   // Of a turn: rounds of the session, while something is in flight, and their time, and bytes
   // received and sent.
@@ -121,8 +126,10 @@ class Worker {
   void Welcome();
   // Notes who may have sent something, or taken answers.
   void HandleEvents(int timeout_ms);
-  // Brings the TLS handshake of `client` on. Returns whether it is done.
+  // Brings the TLS handshake of `client` on. Returns whether it is done. Handshakes share this
+  // thread with clients that are connected already: a turn has kMostHandshakes steps of them.
   bool ShakeHands(Client& client);
+  // A handshake that does not end gives back its client's place in time.
   void DropLateHandshakes();
   // Parses what `client` has sent, into the batch.
   void Collect(Client& client);
@@ -202,7 +209,8 @@ class Worker {
   size_t batches_ = 0;                         // in flight
   size_t walks_ = 0;                           // likewise
   std::chrono::steady_clock::time_point now_;  // in this round of the loop
-  Handshakes handshakes_;
+  std::deque<Handshake> handshakes_;           // begun of late, the oldest first; may have ended
+  int handshake_steps_ = 0;                    // in this turn
   WalkTurns turns_;
 };
 
