@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/asio/ip/host_name.hpp>
-#include <ranges>
 
 namespace gossamer {
 namespace {
@@ -38,8 +37,10 @@ bool IsServedHost(std::string_view host, const std::vector<std::string>& names) 
 
 std::vector<std::string> SplitAtCommas(std::string_view text) {
   std::vector<std::string> names;
-  for (const auto part : std::views::split(text, ',')) {
-    if (!part.empty()) names.emplace_back(part.begin(), part.end());
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    if (comma != 0) names.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
   }
   return names;
 }

@@ -110,8 +110,8 @@ class SimEndpoint final : public Endpoint {
 
   // An empty one if nothing was ever asked for there.
   const Slot& SlotOf(ServerId server) const {
-    static const Slot kEmpty;
-    return ToInteger(server) < slots_.size() ? slots_[ToInteger(server)] : kEmpty;
+    static const Slot empty;
+    return ToInteger(server) < slots_.size() ? slots_[ToInteger(server)] : empty;
   }
   QueuePair* Working(ServerId server) const {
     return SlotOf(server).working ? SlotOf(server).queue_pair : nullptr;
