@@ -1,17 +1,13 @@
 #include "common/admin/host_names.h"
 
 #include <arpa/inet.h>
-#include <strings.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/predicate.hpp>
 #include <boost/asio/ip/host_name.hpp>
 
 namespace gossamer {
 namespace {
-
-bool IsSame(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 bool IsNumeric(int family, std::string_view text) {
   in6_addr address;  // the larger of the two
@@ -31,8 +27,11 @@ bool IsServedHost(std::string_view host, const std::vector<std::string>& names) 
   if (host.ends_with('.')) host.remove_suffix(1);
   boost::system::error_code error;
   const std::string own_name = boost::asio::ip::host_name(error);  // empty after an error
-  if (IsNumeric(AF_INET, host) || IsSame(host, "localhost") || IsSame(host, own_name)) return true;
-  return std::ranges::any_of(names, [host](const std::string& name) { return IsSame(host, name); });
+  if (IsNumeric(AF_INET, host) || boost::iequals(host, "localhost") ||
+      boost::iequals(host, own_name))
+    return true;
+  return std::ranges::any_of(
+      names, [host](const std::string& name) { return boost::iequals(host, name); });
 }
 
 std::vector<std::string> SplitAtCommas(std::string_view text) {
