@@ -37,8 +37,8 @@ struct EmbeddedMemoryOptions {
   uint32_t lease_ms = kDefaultLeaseMs;
   bool on_chip_locks = true;  // in device memory, if there is any
   std::string listen;         // as in MemoryPortOptions
-  // If set, the server joins a store of the bootstrap. If null, it is the server in `identity`, of a
-  // store that no other process finds. The bootstrap outlives the server.
+  // If set, the server joins a store of the bootstrap, which outlives it. If null, it is the server
+  // in `identity`, of a store that no other process finds.
   Bootstrap* bootstrap = nullptr;
   // If set, the server lives in this simulated network instead of in shm. The network outlives the
   // server.

@@ -3,7 +3,7 @@
 // The heap, [heap_offset, region_bytes), is a grid of whole chunks, and a rest behind the last.
 // Memory is handed out as extents. It stays with its owner until somebody gives it back: the server
 // does not know what clients store in it. An extent is
-//   - a rest of at least 1/kLargeRests of a chunk. A rest is what clients gave back, or the end of the heap behind the grid;
+//   - a rest, given back or behind the grid, of at least 1/kLargeRests of a chunk;
 //   - otherwise the first free run of adjacent whole chunks;
 //   - otherwise a large rest.
 // A rest that fills its chunk becomes a free chunk.

@@ -25,8 +25,8 @@ struct MemoryServerOptions : EmbeddedMemoryOptions {
   // Reports progress on stderr if it takes long. The simulator's memory is not touched.
   bool touch = false;
   bool in_process_only = false;  // shm: for clients of this process alone
-  // With a bootstrap; its fabric and parameters are those above. `is_to_stop` is called now and then
-  // during the whole start, by any thread.
+  // With a bootstrap; its fabric and parameters are those above. During the whole start,
+  // `is_to_stop` is called now and then, by any thread.
   JoinOptions join = {};
   bool litmus = true;               // verbs: test at start-up whether the device orders
   LitmusRunner litmus_runner = {};  // for tests: replaces the test, on every fabric

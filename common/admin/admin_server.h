@@ -13,12 +13,14 @@
 //   /          a page that draws /state
 //
 // Invariants:
-//   - It binds the one address that it was given, and nothing else ([::] takes no IPv4 connections).
-//   - All its work is done by one thread of its own, with all signals blocked. No thread of the data path takes part.
+//   - It binds the address that it was given, and nothing else ([::] takes no IPv4 connections).
+//   - All its work is done by one thread of its own, with all signals blocked. No thread of the
+//     data path takes part.
 //   - It reads at most `max_connections` connections; as many more are answered 503, others closed.
 //   - Every connection is closed that needs longer than `timeout` for a request or a reply.
-//   - It answers GET and HEAD without a body, and changes nothing. There is no authentication: other machines reach it only if
-//     the caller says so. A request for a name that a web page may have is answered 403 (host_names.h).
+//   - It answers GET and HEAD without a body, and changes nothing. There is no authentication:
+//     other machines reach it only if the caller says so. A request for a name that a web page may
+//     have is answered 403 (host_names.h).
 //
 // The destructor waits for the callback that runs, if any, closes all connections and joins the
 // thread. What the callbacks of the content use must outlive the server.

@@ -46,8 +46,8 @@ class Bootstrap {
 
   // A text may be lost while the members of its store live: memcached forgets, files are removed.
   //
-  // MayHaveMembers is true here as long as a member holds the result and its process lives. A removed
-  // directory forgets the announcement, too, so a member announces itself again with each look.
+  // MayHaveMembers is true here as long as a member holds the result and its process lives. With a
+  // directory that is removed goes the announcement: a member announces itself with each look.
   virtual Result<Held> Announce(const std::string& store) = 0;
   // False: no member of `store` lives here, so an absent text means that there is no store.
   virtual Result<bool> MayHaveMembers(const std::string& store) = 0;

@@ -63,8 +63,8 @@ class Member {
   Look LookAfterRecord();
   // Takes this server out of the record; the last one removes the record. Does nothing when the
   // record belongs to another store. If the record was lost, puts back what it remembers without
-  // this server: other members would put it back with it. Requires (unchecked): called once, with no
-  // look afterwards.
+  // this server: other members would put it back with it.
+  // Requires (unchecked): called once, with no look afterwards.
   Status Leave();
   // The record as last seen or put back.
   const StoreRecord& known() const { return known_; }

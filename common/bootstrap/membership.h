@@ -9,13 +9,16 @@
 // compare-and-swap fails, and so does the join.
 //
 // The DRAM of a memory server dies with it. So the servers of a record decide its state:
-//   - Server 0, which holds the root, is dead or has left: the store is lost. A joining memory server
-//     creates a new, empty store in its place, with a new store id and its own parameters, and logs that.
-//   - Server 0 neither answers nor is known to be dead (another machine that cannot be reached): the
-//     join is refused, because the store may live; `JoinOptions::replace_store` (--replace_store)
-//     overrules. The message does not suggest to overrule if the process of server 0 is known to run.
-//   - Another server is dead: the join is refused, because some keys are lost for good and joining would hide
-//     that; `JoinOptions::forget_dead` (--forget_dead) overrules, and takes the dead server out of the record.
+//   - Server 0, which holds the root, is dead or has left: the store is lost. A joining memory
+//     server creates a new, empty store in its place, with a new store id and its own parameters,
+//     and logs that.
+//   - Server 0 neither answers nor is known to be dead (another machine that cannot be reached):
+//     the join is refused, because the store may live; `JoinOptions::replace_store`
+//     (--replace_store) overrules. The message does not suggest to overrule if the process of
+//     server 0 is known to run.
+//   - Another server is dead: the join is refused, because some keys are lost for good and joining
+//     would hide that; `JoinOptions::forget_dead` (--forget_dead) overrules, and takes the dead
+//     server out of the record.
 //
 // A bootstrap may lose the record of a live store, at any time and repeatedly. So a server creates
 // a store, or takes an id, only in place of a text
@@ -109,11 +112,12 @@ struct Joined {
 // Errors:
 //   - InvalidArgument when the store exists with other parameters or on another fabric (names the
 //     first that differs, and both values), or for an address that a record cannot hold;
-//   - NodeUnreachable for a bootstrap that does not answer, or a store that is not whole or that kJoin may not join;
+//   - NodeUnreachable for a bootstrap that does not answer, or a store that is not whole or that
+//     kJoin may not join;
 //   - the error of `probe` for server 0;
 //   - NotFound when kJoin finds no store;
 //   - Exhausted when the store has used up its server ids;
-//   - Contended when the record was changed or lost while this server started, or is lost repeatedly;
+//   - Contended when the record was changed or lost while this server started, or is lost again;
 //   - all errors of `bring_up`.
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);

@@ -116,7 +116,7 @@ class MemcachedBootstrap final : public Bootstrap {
     while (true) {
       BOOST_OUTCOME_TRY(locked, Swap(JoinKey(store), "", token, kJoinLockSeconds));
       if (locked) {
-        // Ignores failure, and a lock that has passed to another server meanwhile: the item expires.
+        // Ignores failure, and a lock that another server has by now: the item expires.
         const auto own = std::make_shared<MemcachedBootstrap>(*this);
         return Held(own.get(), [own, key = JoinKey(store), token](void*) {
           (void)own->Swap(key, token, "", kAbsenceSeconds);

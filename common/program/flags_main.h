@@ -1,7 +1,8 @@
 // Flag handling in `main`, alike in every program:
 //
-//   - `--flag=value`, `--flag value`, `--switch`, `--noswitch`, one dash or two; `--flagfile=FILE` with one
-//     such flag per line, and comments behind '#'; `--` ends the flags; flags and other arguments may be mixed;
+//   - `--flag=value`, `--flag value`, `--switch`, `--noswitch`, one dash or two; `--flagfile=FILE`
+//     with one such flag per line, and comments behind '#'; `--` ends the flags; flags and other
+//     arguments may be mixed;
 //   - an unknown flag or an unsuitable value is one sentence on stderr and exit status 2;
 //   - `--help` prints the program's summary and its own flags only, `--version` the version;
 //   - glog logs to stderr; its flags (--v, --minloglevel, …) are accepted, but not shown;

@@ -3,13 +3,13 @@
 // A record has an id: 0, 1, 2, ... in insertion order. Its key has one of these forms, in each of
 // which the keys of ascending ids are in random order, as with YCSB's hashed inserts:
 //
-//   numbers   The *mixed* id. Mixing is a bijection: no two records share a key. All keys have key_bytes:
-//             4 to 8, no prefix   the mixed id of 8 * key_bytes bits, big-endian
-//             other               the prefix, "user" if there is none, and the mixed id in decimal, padded with zeros on the
-//                                 left: 19 digits hold 63 bits; fewer digits hold floor(digits * log2(10)) bits
-//   ycsb      The prefix, "usertable/user" and a hash of the id in decimal, as go-ycsb names keys in Redis: 19 digits, and from
-//             record 1,376,256 on sometimes fewer. Some consecutive ids have neighbouring keys. Two records could share a
-//             key; none of the first 200,000,000 do.
+//   numbers   The *mixed* id. Mixing is a bijection: no two records share a key. All keys have
+//             key_bytes. 4 to 8 bytes without a prefix are the mixed id of 8 * key_bytes bits,
+//             big-endian. Others are the prefix, "user" if there is none, and the mixed id in
+//             decimal, padded with zeros: n digits hold floor(n * log2(10)) bits, 63 at most.
+//   ycsb      The prefix, "usertable/user" and a hash of the id in decimal, as go-ycsb names keys
+//             in Redis: 19 digits, and from record 1,376,256 on sometimes fewer. Some consecutive
+//             ids have neighbouring keys. None of the first 200,000,000 records share a key.
 //   lines     The prefix and a line of a file (key_list.h).
 //
 // A value is a stream of pseudo-random bytes from the record's id and the seed: a record has the

@@ -61,7 +61,7 @@ Sample SampleOf(const RecordShape& shape, uint64_t records, uint64_t all_records
 // `name`: a regular file, as it is read twice. `value_bytes`: of each value, in place of what the
 // lines say.
 // Errors: NotFound and InvalidArgument, with a sentence that names the line.
-// Cost: reads the file twice; the memory of 65,536 keys and of the result. Shows progress on stderr.
+// Cost: reads the file twice; memory for 65,536 keys and the result. Shows progress on stderr.
 Result<Sample> SampleOfFile(const std::string& name, LineForm form, uint32_t max_key_bytes,
                             std::optional<uint32_t> value_bytes, uint64_t records, Arrival arrival);
 

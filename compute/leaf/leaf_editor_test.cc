@@ -9,7 +9,7 @@
 
 #include "common/random.h"
 #include "common/testing/seed.h"
-#include "compute/leaf/leaf_edit.h"
+#include "compute/leaf/leaf_cut.h"
 #include "compute/leaf/leaf_hint.h"
 #include "proto/testing/rounds.h"
 

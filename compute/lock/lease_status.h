@@ -36,7 +36,7 @@ Task<Result<LeaseState>> AskAboutLease(Scheduler& scheduler, ServerId server, Le
 
 class LeaseStatus {
  public:
-  // Whether `lease`, from a lock word of `server`, has ended: asks the server, unless that is known.
+  // Whether `lease`, from a lock word of `server`, has ended. Asks the server if that is not known.
   // All threads together ask about one lease once at a time, about every kAskInterval. kInForce may
   // also mean that another thread has just asked: ask again later.
   // Errors: NodeUnreachable if the server does not answer.

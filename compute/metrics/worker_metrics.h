@@ -16,12 +16,12 @@
 // the endpoint's thread sums.
 //
 // Invariants:
-//   - No two workers write to one cache line, and no worker reads what another one writes. Only the reader of
-//     figures shares a worker's slot.
+//   - No two workers write to one cache line, and no worker reads what another one writes. Only the
+//     reader of figures shares a worker's slot.
 //   - A worker never waits: if its slot is being read, it publishes in a later round.
 //   - Sums never fall, except gauges: the counts of a worker that ends are kept.
-//   - Counts of different kinds are of one moment for each worker. They are at most kPublishInterval older than
-//     its last round.
+//   - Counts of different kinds are of one moment for each worker. They are at most
+//     kPublishInterval older than its last round.
 // Thread-safety: WorkerMetrics: all calls from any thread. Worker: one thread.
 // Cost: RecordCommand about 1 ns; PublishIfDue a comparison, and every 100 ms a copy of 30 KiB for
 // each command that was used since. Memory: 60 KiB for each worker and command.

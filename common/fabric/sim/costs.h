@@ -19,8 +19,9 @@
 //               READs, 106.3 M/s of WRITEs.
 //   [atomics]   efficient/rdma_bench (of Kalia et al., ATC'16), atomics-sequencer/main.h: a
 //               ConnectX-3 does 2.7 M/s atomics, 1.8 M/s if the memory exceeds the CPU's cache.
-//   [pcie]      pcie-bench/data (of Neugebauer et al., SIGCOMM'18), LAT_DMA_RD and LAT_DMA_WRRD of an
-//               NFP-6000 in a Xeon E5-2630v4: 64 B read 546 ns, written and then read 773 ns (medians).
+//   [pcie]      pcie-bench/data (of Neugebauer et al., SIGCOMM'18), LAT_DMA_RD and LAT_DMA_WRRD of
+//               an NFP-6000 in a Xeon E5-2630v4: 64 B read 546 ns, written and then read 773 ns
+//               (medians).
 //
 // A full-text search found the first two without naming the repository. Claims about papers are
 // from memory, and so assumptions.

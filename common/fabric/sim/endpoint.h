@@ -46,7 +46,7 @@ class SimEndpoint final : public Endpoint {
   // For queue pairs: the item has ended, with its statuses.
   void Complete(Batch& batch);
   void Complete(ControlCall& call);
-  // The queue pair takes no more posts. What ended with it, in `lost`, completes after `until_told`.
+  // The queue pair takes no more posts. What ended with it, in `lost`, completes in `until_told`.
   // `owes_unknown`: no verb was in flight, so the next one ends as kUnknown.
   void QueuePairBroke(const QueuePair& queue_pair, Notice& lost, bool owes_unknown,
                       Nanoseconds until_told);

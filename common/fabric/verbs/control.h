@@ -1,8 +1,8 @@
 // The memory server's control thread: accepts and ends connections, and answers control messages.
 //
 // Invariants:
-//   - `ControlHandler::ClientGone` is called once per compute server, when its last queue pair has been destroyed.
-//   - A connection that replaces another is accepted after the old queue pair has been destroyed (rule U1).
+//   - `ControlHandler::ClientGone` is called once per compute server, behind its last queue pair.
+//   - A connection that replaces another is accepted once the old queue pair is gone (rule U1).
 //   - A client that vanishes without a disconnect is gone within the connection time-out.
 //   - However fast one client sends, other clients and leases get their turn.
 //

@@ -2,12 +2,13 @@
 //
 // Each holder counts its bytes where they are, in a Holding:
 //   - kRequests: requests that are not finished or not answered, and what is parsed of them;
-//   - kAnswers: values that are read for an answer, lists that are being made, and answers that are not taken yet.
+//   - kAnswers: values read for an answer, lists that are being made, answers not taken yet.
 // Each use has half of the bound, its share, so that neither can take the memory of the other. In a
 // share:
 //   - up to a half, holders grow as they like;
-//   - above that, memory is short: new work takes little, and of the holders that have begun something large, one at a time goes
-//     on to its end. So holders never wait for each other in a circle;
+//   - above that, memory is short: new work takes little, and of the holders that have begun
+//     something large, one at a time goes on to its end. So holders never wait for each other in a
+//     circle;
 //   - above three quarters, memory is full: new work waits.
 //
 // Thread-safety: ClientMemory: any thread. Holding: one thread.

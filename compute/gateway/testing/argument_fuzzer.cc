@@ -2,8 +2,8 @@
 //   glob PATTERN TEXT...   compares with a matcher that tries everything
 //   integer TEXT...
 //   range VALUE FIRST LAST as GETRANGE has them
-//   any command            SCAN, KEYS, GOSSAMER.SCAN and the like are parsed; changes of values run on one value, which every
-//                          line finds as the line before left it
+//   any command            SCAN, KEYS, GOSSAMER.SCAN and the like are parsed; changes of values run
+//                          on one value, which every line finds as the line before left it
 #include <glog/logging.h>
 
 #include <algorithm>

@@ -7,11 +7,11 @@
 //   Move    a search for a key that is not below `high` moves right: the node was split after its
 //           parent was read, and the parent may not know of the sibling yet.
 //   Read    one node at a time: lock shared, copy what is needed, unlock.
-//   Insert  descends as a reader, and notes the inner nodes it passes. It locks the leaf exclusively
-//           and moves right. A full leaf is split: the new sibling is complete before the leaf's lock
-//           is released. The separator goes to the parent, which is locked (and moved right along)
-//           while the child is still locked. So an insert holds three locks at most: of a child, its
-//           parent, and the parent's sibling.
+//   Insert  descends as a reader, and notes the inner nodes it passes. It locks the leaf
+//           exclusively and moves right. A full leaf is split: the new sibling is complete before
+//           the leaf's lock is released. The separator goes to the parent, which is locked (and
+//           moved right along) while the child is still locked. So an insert holds three locks at
+//           most: of a child, its parent, and the parent's sibling.
 //
 // No deadlock: locks are waited for from left to right within a level, and upwards between levels;
 // a reader waits with no lock held.

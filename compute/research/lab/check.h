@@ -3,9 +3,9 @@
 //   CheckAlone      one caller, all operations at random: each result must be that of the reference
 //   CheckBatches    trees with workers: long calls of gets and inserts, in batches of many sizes
 //   CheckContended  threads insert, replace, read and scan the same few keys
-//   CheckHints      the same in small batches, each operation with the hint that preparing them gave
+//   CheckHints      the same in small batches, each operation with the hint from preparing them
 //   CheckDescending one thread inserts in front of the keys that others read, which moves them
-//   CheckMix        a workload as it is measured; what the tree then holds must be what was inserted
+//   CheckMix        a workload as it is measured; the tree must then hold what was inserted
 //
 // Errors of all: Corruption, with the first difference; Unsupported if no thread can be started.
 #pragma once

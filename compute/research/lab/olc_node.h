@@ -5,13 +5,13 @@
 //   - What is read optimistically may be written at that moment: it is in relaxed atomics. Such a
 //     value may be torn from its neighbours. It is bounded all the same (a count never exceeds the
 //     arrays), and is used for nothing but reading on until it is validated.
-//   - The version is loaded with acquire before the data. An acquire fence stands between the data and
-//     the load that validates: if any data was of a writer, the version shows that writer.
-//   - A writer's release fence stands between its lock and its data; unlocking is a store with release.
-//   - A new node is filled before its pointer is stored and its parent unlocked. A reader follows the
-//     pointer only if the parent's version was the same before and after: that version was loaded
-//     with acquire from the unlocking store. A reader that validates nothing (olc_traversal.h) loads
-//     the pointer itself with acquire.
+//   - The version is loaded with acquire before the data. An acquire fence stands between the data
+//     and the load that validates: if any data was of a writer, the version shows that writer.
+//   - A writer's release fence stands between its lock and its data. It unlocks by a release store.
+//   - A new node is filled before its pointer is stored and its parent unlocked. A reader follows
+//     the pointer only if the parent's version was the same before and after: that version was
+//     loaded with acquire from the unlocking store. A reader that validates nothing
+//     (olc_traversal.h) loads the pointer itself with acquire.
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 // which combine:
 //   header   1  prefetch the line with a node's version and count on arrival
 //   deep     2  prefetch nothing of the two topmost levels, which the caches hold anyway
-//   middle   3  prefetch the line of the middle key; when it has come, the half of the keys that the
-//               search goes on in
+//   middle   3  prefetch the line of the middle key; when it has come, the half where the search
+//               goes on
 //   whole    4  prefetch the whole node on arrival
 //   child    5  prefetch the pointer to the child before it is loaded
 //   payload  6  prefetch the value that a get will read

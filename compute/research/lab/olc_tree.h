@@ -3,13 +3,13 @@
 // Overview:
 //   Version  each node has a word: bit 0 is set while a writer holds the node; the rest counts the
 //            writers that have held it.
-//   Read     wait until the node is not locked, note its version, read, and validate: is the version
-//            the same? If not, start again from the root.
+//   Read     wait until the node is not locked, note its version, read, and validate: is the
+//            version the same? If not, start again from the root.
 //   Couple   a child pointer is followed only after its node was validated; a node's result counts
 //            only if the parent was still the same once the child's version had been noted.
 //   Insert   descends as a reader, and splits every full node it meets, so that a parent always has
-//            room. A node is locked by raising its version from the one that was noted: that fails if
-//            another writer came between, and the insert starts again.
+//            room. A node is locked by raising its version from the one that was noted: that fails
+//            if another writer came between, and the insert starts again.
 //
 // The memory model is in olc_node.h, the traversal of batches in olc_traversal.h.
 //

@@ -3,10 +3,11 @@
 // A batch passes through stages. Between two stages all workers wait for each other:
 //   1  Each worker takes the requests of a range of keys, sorts them, and descends from the root to
 //      the leaf of each. Inner nodes are only read.
-//   2  Each leaf has one worker, which runs the requests of it in the order of the batch. A leaf that
-//      overflows is split at once into as many leaves as it takes; these are noted for the parent.
-//   3  Each parent has one worker, which adds what was noted; and so on, level by level. A level that
-//      nothing was noted for ends the batch.
+//   2  Each leaf has one worker, which runs the requests of it in the order of the batch. A leaf
+//      that overflows is split at once into as many leaves as it takes; these are noted for the
+//      parent.
+//   3  Each parent has one worker, which adds what was noted; and so on, level by level. A level
+//      that nothing was noted for ends the batch.
 //   4  If the root was split, worker 0 puts a new root above.
 // So no node is ever read by one worker while another one writes it. How nodes are dealt out is in
 // palm_share.h.

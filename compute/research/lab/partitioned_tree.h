@@ -3,8 +3,9 @@
 //
 // A placement says in which tree a key is:
 //   kRandom   in any of them. An insert goes to a random tree; a get asks all.
-//   kFilters  likewise, and each tree has a Bloom filter: an insert goes to the tree whose filter has the key,
-//             or else to a random one; a get asks the trees whose filters have the key.
+//   kFilters  likewise, and each tree has a Bloom filter: an insert goes to the tree whose filter
+//             has the key, or else to a random one; a get asks the trees whose filters have the
+//             key.
 //   kHash     in the tree that a hash of the key chooses.
 //
 // Batches of one request are the thesis's single operations: a task for each insert, and for each

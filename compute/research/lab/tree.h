@@ -5,9 +5,9 @@
 //
 // Threads come to a tree in one of two ways:
 //   kManyThreads   any number of threads may call any of the functions at once, and each call takes
-//                  effect at one moment between its begin and its end. A scan is no snapshot: it has
-//                  every key that was there throughout, and may have keys that came meanwhile.
-//   ParallelTree   one thread calls, and the tree has workers of its own for the batches of `Execute`.
+//                  effect at one moment between its begin and its end. A scan is no snapshot: it
+//                  has every key that was there throughout, and may have keys that came meanwhile.
+//   ParallelTree   one thread calls, and the tree has workers for the batches of `Execute`.
 // A tree that is neither is used by one thread.
 #pragma once
 

@@ -156,9 +156,9 @@ class Scanner {
   // of the past.
   Task<Result<LeafView>> ReadLeaf(Op& op, ScanPage& page, const NodeCache::LeafRef& ref,
                                   std::span<const std::byte> image, bool came_over_left);
-  // Goes on to `sibling`, behind the leaf `from` that ended early. A repair makes the downlink (rule
-  // W6). Returns the leaf as it is cached by now; nullopt if the cached path is too far behind the
-  // tree.
+  // Goes on to `sibling`, behind the leaf `from` that ended early. A repair makes the downlink
+  // (W6: until then the sibling pointer leads there). Returns the leaf as it is cached by now;
+  // nullopt if the cached path is too far behind the tree.
   // Errors: Corruption if there is no sibling.
   Result<std::optional<NodeCache::LeafRef>> Follow(Scan& scan, const NodeCache::LeafRef& from,
                                                    const NodeCache::LeafRef& sibling);

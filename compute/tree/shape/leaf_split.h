@@ -16,7 +16,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/leaf/leaf_edit.h"
+#include "compute/leaf/leaf_cut.h"
 #include "compute/leaf/leaf_packer.h"
 #include "compute/tree/shape/parent_link.h"
 #include "compute/tree/shape/unseen_nodes.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/leaf/leaf_edit.h"
+#include "compute/leaf/leaf_cut.h"
 #include "compute/rules/rules.h"
 #include "compute/tree/shape/check_child.h"
 #include "compute/tree/shape/internal_split.h"

@@ -6,7 +6,7 @@
 #include <cassert>
 #include <utility>
 
-#include "compute/leaf/leaf_edit.h"
+#include "compute/leaf/leaf_cut.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {

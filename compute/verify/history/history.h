@@ -5,8 +5,8 @@
 // read identifies the write it saw. The keys of a store are independent: each key's history is
 // checked alone, in two ways.
 //
-//   CheckOrder          Gossamer's promise for a get, stated directly: it returns a value written for
-//                       that key before the get ended, and not superseded before the get began.
+//   CheckOrder          Gossamer's promise for a get, stated directly: it returns a value written
+//                       for that key before the get ended, and not superseded before the get began.
 //                       n log n; its findings are easy to read.
 //   CheckLinearizable   The whole promise: there is one order of all operations, each between its
 //                       call and its return, in which a single-threaded map would have given the

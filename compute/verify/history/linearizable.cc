@@ -12,9 +12,9 @@
 //     kept.
 //   - A write of unknown outcome need never happen. Of two configurations that differ only in such
 //     writes, the one with fewer of them done is kept.
-//   - Writes of unknown outcome are alike if they are of one kind and nobody reads their values. What one of them explains,
-//     another one that is open explains as well. So of those that are open, only the first is tried. (No modifies are alike:
-//     each fits one value.)
+//   - Writes of unknown outcome are alike if they are of one kind and nobody reads their values.
+//     What one of them explains, another one that is open explains as well. So of those that are
+//     open, only the first is tried. (No modifies are alike: each fits one value.)
 // So a run may have any number of unknown writes that stay open to the end. One that has an end is
 // open until then: it has taken effect by that time, or never does.
 #include <fmt/core.h>

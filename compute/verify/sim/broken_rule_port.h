@@ -6,8 +6,8 @@
 //   L4-early     a batch that ends under a lock is posted some time after its epoch was checked
 //   R7           the CAS that changes the root word becomes a WRITE
 //   W1-overflow  the units of a leaf are written in reverse order
-//   W1-remote    a node that is written alone, because its server is another one, counts as written before it is
-//   W1-chain     leaves that a leaf is split into, several together, count as written before they are
+//   W1-remote    a node that is written alone, on another server, counts as written before it is
+//   W1-chain     the several leaves of a split count as written before they are
 //   W1-sibling   a split writes the old node before its sibling
 //   W2           a split writes half of the old node first
 #pragma once

@@ -1,4 +1,4 @@
-#include "compute/leaf/leaf_edit.h"
+#include "compute/leaf/leaf_cut.h"
 
 #include <algorithm>
 #include <array>
