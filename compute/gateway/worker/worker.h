@@ -4,7 +4,7 @@
 // sent is parsed into a batch; while that is on its way, requests of other clients make the next
 // one. A command that reads many keys runs as a task of its own. New clients come by way of an
 // inbox: workers share them out evenly. With nothing in flight the thread sleeps until a client
-// sends something.
+// sends something, or its next look at what is due.
 //
 // A turn is what happens between two looks at the sockets. It is bounded, so that a short request
 // waits for little, whatever others ask for:

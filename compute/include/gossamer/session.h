@@ -184,7 +184,8 @@ class Session {
   virtual Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
                                                std::function<bool(uint64_t deleted)> progress) = 0;
 
-  // Starts a task. It runs while the session is driven: by `Poll`, `WaitAll` or a synchronous call.
+  // Starts a task, which runs here until it first waits. It goes on while the session is driven: by
+  // `Poll`, `WaitAll` or a synchronous call.
   virtual void Spawn(Task<void> task) = 0;
   // Runs one step of every spawned task without blocking. Returns the number of tasks left.
   virtual size_t Poll() = 0;

@@ -31,7 +31,7 @@ class GetJob {
     kBlock,     // the entry refers to a block, which has the value, and a long key's bytes
     kOverflow,  // the key may be in the overflow group, which was not read
     kTorn,  // a group is torn or not this leaf's, or the two are not of one version (rules R1, R2)
-    kFrozen,      // the leaf was merged into its left neighbour (rule R8)
+    kFrozen,      // its left neighbour takes the entries over, or has done so (rule R8)
     kRightOfLeaf  // the leaf has split: the key lies right of it
   };
   struct Answer {

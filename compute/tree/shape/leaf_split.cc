@@ -105,12 +105,14 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
                       anew.rewrite.old_sibling, anew.after};
   if (!packer_.PlaceAll(content, LeafPacker::Own::kNever)) {
-    // 1 RT if there are any.
-    const Status known = co_await leaves_.ReadLongKeys(op, locked);
-    if (!known) co_return co_await locked.lock.ReleaseAfter(known.error());
-    anew = Rearrange(locked, write);
-    content.low = anew.rewrite.low;
-    content.entries = anew.after;
+    if (!locked.editor->UnknownLongKeys(std::nullopt).empty()) {
+      // 1 RT.
+      const Status known = co_await leaves_.ReadLongKeys(op, locked);
+      if (!known) co_return co_await locked.lock.ReleaseAfter(known.error());
+      anew = Rearrange(locked, write);
+      content.low = anew.rewrite.low;
+      content.entries = anew.after;
+    }
     const bool may_be_short = !IsTooLong(content.bounds(), write.entry);
     const bool fits = packer_.PlaceAll(
         content, may_be_short ? LeafPacker::Own::kForRoom : LeafPacker::Own::kAsNeeded);

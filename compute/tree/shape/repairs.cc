@@ -53,7 +53,7 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level, const Key& 
   Downlinks downlinks(1, InternalNode::Child{high.key, sibling});
   const Status linked = co_await parents_.Insert(op, level + 1, std::move(downlinks),
                                                  LockedParent(context_.locks, op));
-  // A frozen internal node gets no downlink. (A frozen leaf is noted by who reads it.)
+  // A frozen internal node gets no downlink. (A frozen leaf is noted by a get.)
   if (level != 0) {
     context_.store.merges.Note({level, low, MergeQueue::Request::Kind::kUnfinished});
   }

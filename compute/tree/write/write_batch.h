@@ -24,33 +24,6 @@
 
 namespace gossamer {
 
-// What writes have done.
-struct WriteTally {
-  uint64_t inserted = 0;
-  uint64_t updated = 0;
-  uint64_t deleted = 0;
-  uint64_t refused =
-      0;  // inserts of keys that are there, updates and deletes of absent ones, kept keys
-
-  WriteTally& operator+=(const WriteTally& other) {
-    inserted += other.inserted;
-    updated += other.updated;
-    deleted += other.deleted;
-    refused += other.refused;
-    return *this;
-  }
-  // `write` was applied, and its leaf is written.
-  void Add(const LeafWrite& write) {
-    if (write.HasChangedNothing()) {
-      ++refused;
-    } else if (write.kind == OperationClass::kDelete) {
-      ++deleted;
-    } else {
-      ++(write.kind == OperationClass::kInsert ? inserted : updated);
-    }
-  }
-};
-
 class WriteBatch {
  public:
   // `results`, in the caller's order, get the result of each write; with none, only the first
