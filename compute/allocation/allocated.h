@@ -71,6 +71,7 @@ class [[nodiscard]] Allocated {
             const AllocationStamp& stamp)
       : memory_(&allocator, {pointer, bytes, stamp}) {}
 
+  explicit operator bool() const { return memory_ != nullptr; }
   Pointer pointer() const { return memory_.get_deleter().pointer; }
   const AllocationStamp& stamp() const { return memory_.get_deleter().stamp; }
   // Call before posting verbs that write to the memory or make it reachable.

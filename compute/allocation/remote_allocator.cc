@@ -61,7 +61,7 @@ Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Asker asker, ui
   const uint32_t bytes = BlockBytes(length);
   {
     const std::lock_guard lock(mutex_);
-    const std::optional<BlockPtr> block = TakeFreed(bytes, asker.scheduler.Now(), true);
+    const std::optional<BlockPtr> block = TakeFreed(bytes, {}, asker.scheduler.Now(), true);
     if (block) co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
   }
   const Wanted wanted{control::ExtentKind::kBlocks, bytes};
@@ -72,20 +72,43 @@ Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Asker asker, ui
   }
   // As a last resort reuse memory within its grace: a late reader notices the change.
   const std::lock_guard lock(mutex_);
-  const std::optional<BlockPtr> block = TakeFreed(bytes, asker.scheduler.Now(), false);
+  const std::optional<BlockPtr> block = TakeFreed(bytes, {}, asker.scheduler.Now(), false);
   if (!block) co_return piece.error();
   co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
 }
 
-std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, Clock::time_point now,
-                                                   bool after_grace) {
-  std::deque<FreedBlock>& freed = freed_blocks_[bytes];
-  for (auto block = freed.begin(); block != freed.end(); ++block) {
-    if (after_grace && block->reusable_at > now) break;  // in the order freed
-    if (after_grace && IsDown(block->pointer.server(), now)) continue;
-    if (!IsConfirmed(block->pointer.server())) continue;
-    const BlockPtr taken = block->pointer.NextGeneration();
-    freed.erase(block);
+void RemoteAllocator::TakeBlocks(std::optional<ServerId> near, Clock::time_point now,
+                                 std::span<BlockWish> wishes) {
+  uint32_t most = 0;
+  for (const BlockWish& wish : wishes) most = std::max(most, BlockBytes(wish.length));
+  const Candidates candidates = FindCandidates(near, {control::ExtentKind::kBlocks, most}, now);
+  if (candidates.up.empty()) return;
+  const ServerId server = candidates.up.front();
+  const std::lock_guard lock(mutex_);
+  for (BlockWish& wish : wishes) {
+    const uint32_t bytes = BlockBytes(wish.length);
+    std::optional<BlockPtr> block = TakeFreed(bytes, server, now, true);
+    if (!block) {
+      const std::optional<Piece> piece = Cut(server, {control::ExtentKind::kBlocks, bytes});
+      if (!piece) return;
+      block.emplace(piece->server, piece->offset, piece->generation);
+    }
+    wish.memory = Allocated<BlockPtr>(*this, *block, bytes, StampAt(server));
+  }
+}
+
+std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, std::optional<ServerId> server,
+                                                   Clock::time_point now, bool after_grace) {
+  auto of_server = freed_blocks_.lower_bound({bytes, server.value_or(ServerId{0})});
+  for (; of_server != freed_blocks_.end() && of_server->first.first == bytes; ++of_server) {
+    const ServerId here = of_server->first.second;
+    if (server && here != *server) break;
+    std::deque<FreedBlock>& freed = of_server->second;
+    // In the order freed.
+    const bool is_ready = !freed.empty() && (!after_grace || freed.front().reusable_at <= now);
+    if (!is_ready || (after_grace && IsDown(here, now)) || !IsConfirmed(here)) continue;
+    const BlockPtr taken = freed.front().pointer.NextGeneration();
+    freed.pop_front();
     return taken;
   }
   return std::nullopt;
@@ -99,7 +122,7 @@ void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/, const Allocat
 void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp) {
   const std::lock_guard lock(mutex_);
   // No reader can have seen the block: it need not wait.
-  if (IsOfPresentLease(stamp)) freed_blocks_[bytes].push_front({block, {}});
+  if (IsOfPresentLease(stamp)) freed_blocks_[{bytes, block.server()}].push_front({block, {}});
 }
 
 // The stamp decides, not the address: a sweeper may have granted that to others, or to us again.
@@ -116,7 +139,7 @@ bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now, ui
     return false;
   }
   if (IsOurs(pointer.server(), pointer.offset())) {
-    freed_blocks_[bytes].push_back({pointer, now + kGrace});
+    freed_blocks_[{bytes, pointer.server()}].push_back({pointer, now + kGrace});
     return false;
   }
   ReturnFreed(pointer.server(),
@@ -237,10 +260,7 @@ void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
   returns_[server].ranges.clear();
   returns_[server].is_overdue = false;
   std::erase_if(unknown_returns_, [server](const auto& one) { return one.first == server; });
-  for (auto& [bytes, freed] : freed_blocks_) {
-    std::erase_if(freed,
-                  [server](const FreedBlock& block) { return block.pointer.server() == server; });
-  }
+  std::erase_if(freed_blocks_, [server](const auto& each) { return each.first.second == server; });
 }
 
 void RemoteAllocator::Lost(ServerId server, Clock::time_point now) {
@@ -271,7 +291,6 @@ RemoteAllocator::Candidates RemoteAllocator::FindCandidates(std::optional<Server
 }
 
 std::optional<RemoteAllocator::Piece> RemoteAllocator::Cut(ServerId server, const Wanted& wanted) {
-  const std::lock_guard lock(mutex_);
   if (!IsConfirmed(server)) return std::nullopt;
   PerServer& state = state_[server];
   const bool is_node = wanted.kind == control::ExtentKind::kNodes;
@@ -328,6 +347,7 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::TryAll(Asker asker,
   // A full server may have just filled our extents: it granted another coroutine's request and
   // refused this one's.
   for (const ServerInfo* server : servers_.All()) {
+    const std::lock_guard lock(mutex_);
     const std::optional<Piece> piece = Cut(server->id, wanted);
     if (piece) co_return *piece;
   }
@@ -344,11 +364,11 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Asker asker, Se
                                                                  bool although_down) {
   Scheduler& scheduler = asker.scheduler;
   for (;;) {
-    const std::optional<Piece> piece = Cut(server, wanted);
-    if (piece) co_return *piece;
-    if (!although_down) {
+    {
       const std::lock_guard lock(mutex_);
-      if (IsDown(server, scheduler.Now())) {
+      const std::optional<Piece> piece = Cut(server, wanted);
+      if (piece) co_return *piece;
+      if (!although_down && IsDown(server, scheduler.Now())) {
         co_return MakeError(Code::kNodeUnreachable, "it was lost by another operation");
       }
     }
@@ -504,11 +524,11 @@ bool RemoteAllocator::GiveUpUnused() {
 }
 
 void RemoteAllocator::LeaveUnused() {
-  for (auto& [bytes, freed] : freed_blocks_) {
+  for (auto& [size, freed] : freed_blocks_) {
+    const auto [bytes, server] = size;
     for (const FreedBlock& block : freed) {
-      const BlockPtr pointer = block.pointer;
-      ReturnFreed(pointer.server(),
-                  {pointer.offset(), bytes, pointer.generation(), control::Past::kUsed});
+      ReturnFreed(server, {block.pointer.offset(), bytes, block.pointer.generation(),
+                           control::Past::kUsed});
     }
     freed.clear();
   }

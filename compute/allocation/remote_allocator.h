@@ -31,6 +31,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,13 @@ class RemoteAllocator {
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Asker asker, ServerId near, NodeKind kind);
   // The same for a block that holds a value of `length` bytes.
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Asker asker, uint32_t length);
+  struct BlockWish {
+    uint32_t length;
+    Allocated<BlockPtr> memory{};
+  };
+  // Allocates the blocks of several values, near `near` like a leaf, as far as no server has to be
+  // asked for that. Cost: 0 RT.
+  void TakeBlocks(std::optional<ServerId> near, Clock::time_point now, std::span<BlockWish> wishes);
   // Takes back memory that was never reachable and has no WRITE in flight. `bytes`: as allocated.
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
@@ -246,10 +254,12 @@ class RemoteAllocator {
   bool IsOfPresentLease(const AllocationStamp& stamp) const;
   void Forget(ServerId server, const Lease& lease);
   void ForgetOlder(ServerId server, const Lease& lease);
-  std::optional<BlockPtr> TakeFreed(uint32_t bytes, Clock::time_point now, bool after_grace);
-
+  // From `server`; from any if there is none.
+  std::optional<BlockPtr> TakeFreed(uint32_t bytes, std::optional<ServerId> server,
+                                    Clock::time_point now, bool after_grace);
   // Cuts a piece from the extents granted on `server`.
   std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
+
   Task<Result<Piece>> Allocate(Asker asker, std::optional<ServerId> near, Wanted wanted);
   // The same with what all servers have now.
   Task<Result<Piece>> TryAll(Asker asker, std::optional<ServerId> near, Wanted wanted);
@@ -292,7 +302,8 @@ class RemoteAllocator {
   std::map<ServerId, RefillUnderWay> refills_;
   Placement placement_;
   FillAlarm alarm_;
-  std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size
+  // By size, and server.
+  std::map<std::pair<uint32_t, ServerId>, std::deque<FreedBlock>> freed_blocks_;
   std::map<ServerId, Returns> returns_;                      // freed here, to be given back
   std::set<std::pair<ServerId, uint64_t>> unknown_returns_;  // with their queue pairs
   const std::chrono::milliseconds patience_;

@@ -58,6 +58,15 @@ Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op, uint32
   });
 }
 
+void SessionAllocator::TakeBlocks(std::optional<ServerId> near,
+                                  std::span<RemoteAllocator::BlockWish> wishes) {
+  allocator_.TakeBlocks(near, links_.scheduler().Now(), wishes);
+  for (RemoteAllocator::BlockWish& wish : wishes) {
+    // It is given back.
+    if (wish.memory && links_.WhyDown(wish.memory.pointer().server()) != nullptr) wish.memory = {};
+  }
+}
+
 Task<bool> SessionAllocator::AwaitMemory(const Error& error) {
   using Refusal = RemoteAllocator::Refusal;
   if (error.code != Code::kExhausted) co_return false;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "common/status.h"
 #include "common/task.h"
@@ -22,6 +23,7 @@ class SessionAllocator {
   // As in RemoteAllocator. Notes a lost server in `op`.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
+  void TakeBlocks(std::optional<ServerId> near, std::span<RemoteAllocator::BlockWish> wishes);
   // Whether an operation that ended with `error` is to be tried again, because other compute
   // servers may have given memory back by then. Waits a little before that. Requires (unchecked):
   // the operation holds no lock.

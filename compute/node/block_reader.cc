@@ -1,19 +1,43 @@
 #include "compute/node/block_reader.h"
 
+#include "compute/node/block_reads.h"
 #include "compute/rules/rules.h"
-#include "compute/session/server_batches.h"
 
 namespace gossamer {
 
+namespace {
+
+// The nodes' places that the block covers, as Links wants them.
+struct Cover {
+  explicit Cover(const BlockRef& block)
+      : place(block.ptr().server(), block.ptr().offset() & ~(kNodeAlignment - 1), 0),
+        bytes(block.ptr().offset() - place.offset() + BlockReadBytes(block.length)) {}
+
+  RemotePtr place;
+  uint64_t bytes;
+};
+
+}  // namespace
+
 Links::Connecting BlockReader::ConnectFor(BlockRef block) {
-  const RemotePtr place(block.ptr().server(), block.ptr().offset() & ~(kNodeAlignment - 1), 0);
-  return links_.ConnectFor(place,
-                           block.ptr().offset() - place.offset() + BlockReadBytes(block.length));
+  const Cover cover(block);
+  return links_.ConnectFor(cover.place, cover.bytes);
+}
+
+bool BlockReader::Reaches(BlockRef block) const {
+  const Cover cover(block);
+  return links_.Reaches(cover.place, cover.bytes);
 }
 
 std::optional<std::string_view> BlockReader::ValueIn(const BlockRef& block,
                                                      std::span<const std::byte> bytes) {
   return rules::ParseBlock(block, bytes);
+}
+
+std::optional<std::string_view> BlockReader::ValueOf(KeyView key, std::string_view content) {
+  const std::optional<LongContent> parts = SplitLongContent(content);
+  if (!parts || !rules::IsTheKey(parts->key == key)) return std::nullopt;
+  return parts->value;
 }
 
 Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef block) {
@@ -32,23 +56,19 @@ Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef bloc
 Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const LongRef> refs,
                                    LongKeys& keys) {
   if (refs.empty()) co_return Ok();
-  constexpr size_t kSlot = (BlockReadBytes(kLongKeyHeaderBytes + kMaxKeyBytes) + 63) / 64 * 64;
-  BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(refs.size() * kSlot));
-  ServerBatches batches;
-  for (size_t i = 0; i < refs.size(); ++i) {
-    const BlockRef& block = refs[i].block;
-    BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(block));
-    batches.For(block.ptr().server(), 1)
-        .Add(Verb::Read(block.ptr().offset(), LongKeyReadBytes(block), buffer.address(i * kSlot)));
+  BlockReads reads;
+  for (const LongRef& ref : refs) {
+    BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(ref.block));
+    reads.Add(ref.block, LongKeyReadBytes(ref.block));
   }
-  co_await links_.ExecuteAll(op, batches.used());
-  for (const Batch* batch : batches.used()) {
+  BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(reads.buffer_bytes()));
+  const std::span<Batch* const> batches = reads.BatchesTo(buffer.address());
+  co_await links_.ExecuteAll(op, batches);
+  for (const Batch* batch : batches) {
     if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
   }
   for (size_t i = 0; i < refs.size(); ++i) {
-    const std::span<const std::byte> bytes(buffer.data() + i * kSlot,
-                                           LongKeyReadBytes(refs[i].block));
-    const std::optional<KeyView> key = DecodeLongKey(refs[i].block, bytes);
+    const std::optional<KeyView> key = DecodeLongKey(refs[i].block, reads.bytes(i));
     if (!key || KeyHash(*key) != refs[i].key_hash) {
       co_return CorruptNode(leaf, "a leaf whose long keys are not in their blocks");
     }

@@ -34,10 +34,14 @@ class BlockReader {
   Task<Status> ReadKeys(Op& op, RemotePtr leaf, std::span<const LongRef> refs, LongKeys& keys);
   // co_await blocks.ConnectFor(block): Links::ConnectFor for the memory of the block.
   Links::Connecting ConnectFor(BlockRef block);
+  // Whether ConnectFor would succeed at once.
+  bool Reaches(BlockRef block) const;
   // Returns the content in `bytes`, read at `block`; nullopt if they are not of that block (rule
   // R1).
   static std::optional<std::string_view> ValueIn(const BlockRef& block,
                                                  std::span<const std::byte> bytes);
+  // Returns the value in the content of a long key's block; nullopt if the key there is not `key`.
+  static std::optional<std::string_view> ValueOf(KeyView key, std::string_view content);
 
  private:
   Links& links_;

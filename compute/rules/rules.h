@@ -142,6 +142,9 @@ inline bool MayRaiseOver(bool child_is_there) {
   return child_is_there || IsBroken(Mutant::kW4Root);
 }
 
+// W1: a block is acknowledged before an entry that refers to it is posted.
+inline bool MayRefer(bool is_written) { return is_written || IsBroken(Mutant::kW1Block); }
+
 // W10: a root is frozen before the root word leads to its child.
 inline bool FreezesRoot() { return !IsBroken(Mutant::kW10); }
 

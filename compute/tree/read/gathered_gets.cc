@@ -30,9 +30,16 @@ Task<void> GatheredGets::Read(Gets::Group& group, const GetPipeline::Part& part,
   co_await links_.Execute(op, *part.batch);
   // All batches of the group were posted in one round trip.
   if (&part != &group.state.parts().front()) op.wire.round_trips = 0;
+  GetPipeline::Part in_blocks;
+  pipeline_.Judge(group.joined(), group.state, part, in_blocks);
+  for (const size_t i : part.keys()) {
+    if (group.state.answer(i).verdict != GetJob::Verdict::kBlock) gather_.Resume(group, i);
+  }
+  if (in_blocks.count != 0) {
+    co_await pipeline_.GetBlocks(op, group.joined(), group.state, in_blocks);
+    Resume(group, in_blocks);
+  }
   pipeline_.Count(op);
-  pipeline_.Judge(group.joined(), group.state, part);
-  Resume(group, part);
 }
 
 void GatheredGets::Resume(const Gets::Group& group, const GetPipeline::Part& part) {

@@ -15,12 +15,6 @@ constexpr uint32_t kRereadsOfAPath = 4;
 
 }  // namespace
 
-std::optional<std::string> ValueOfLongKey(std::string_view content, KeyView key) {
-  const std::optional<LongContent> parts = SplitLongContent(content);
-  if (!parts || !rules::IsTheKey(parts->key == key)) return std::nullopt;
-  return std::string(parts->value);
-}
-
 bool Getter::Begin(KeyView key, Begun& begun) {
   if (!begun.job.Aim(context_, key, context_.cache.FindSpot(key))) return false;
   const LeafGeometry& geometry = context_.geometry();
@@ -133,8 +127,8 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
 Task<Result<std::optional<std::string>>> Getter::ReadBlock(Op& op, KeyView key, Entry entry) {
   Result<std::optional<std::string>> content = co_await context_.blocks.Read(op, entry.block());
   if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
-  std::optional<std::string> value = ValueOfLongKey(*content.value(), key);
-  if (value) co_return std::move(value);
+  const std::optional<std::string_view> value = BlockReader::ValueOf(key, *content.value());
+  if (value) co_return std::optional(std::string(*value));
   BOOST_OUTCOME_CO_TRY(locked, co_await GetUnderLock(op, key));
   co_return std::optional<std::string>(std::move(locked));
 }
@@ -237,15 +231,15 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
   } else if (found.entry) {
     Result<std::optional<std::string>> block =
         co_await context_.blocks.Read(op, found.entry->block());
-    std::optional<std::string> content;
+    std::optional<std::string_view> content;
     if (block && block.value()) {
-      content =
-          found.entry->is_long() ? ValueOfLongKey(*block.value(), key) : std::move(block.value());
+      content = *block.value();
+      if (found.entry->is_long()) content = BlockReader::ValueOf(key, *content);
     }
     if (!block) {
       value = block.error();
     } else if (content) {
-      value = std::move(*content);
+      value = std::string(*content);
     } else {
       const BlockPtr at = found.entry->block().ptr();
       value = CorruptNode(

@@ -16,9 +16,6 @@
 
 namespace gossamer {
 
-// The value in the content of a block of a long key; nullopt if that is not `key`.
-std::optional<std::string> ValueOfLongKey(std::string_view content, KeyView key);
-
 class Getter {
  public:
   Getter(TreeContext& context, LeafLocker& leaves) : context_(context), leaves_(leaves) {}

@@ -32,12 +32,21 @@ Task<void> ManyGetter::Work(Run& run) {
     const size_t first = run.next;
     const size_t count = std::min(kChunk, run.keys.size() - first);
     run.next += count;
-    co_await pipeline_.Get(run.keys.subspan(first, count), *chunk);
+    const std::span<const KeyView> keys = run.keys.subspan(first, count);
+    Op op = context_.links.Begin();
+    co_await pipeline_.Get(op, keys, *chunk);
+    if (chunk->in_blocks().count != 0 && run.values.has_room()) {
+      co_await pipeline_.GetBlocks(op, keys, *chunk, chunk->in_blocks());
+    }
+    pipeline_.Count(op);
     for (size_t i = 0; i < count; ++i) {
       const GetJob::Answer& answer = chunk->answer(i);
-      if (answer.verdict == GetJob::Verdict::kFound) run.values.Set(first + i, answer.stored);
-      if (!answer.is_plain()) {
+      // Equal keys share a block: their values may be much more than was read.
+      const bool is_too_much = answer.kind != Entry::Kind::kInline && !run.values.has_room();
+      if (!answer.is_plain() || is_too_much) {
         run.rest.push_back(static_cast<uint32_t>(first + i));
+      } else if (answer.verdict == GetJob::Verdict::kFound) {
+        run.values.Set(first + i, answer.stored);
       }
     }
     chunk->GiveBuffersBack();

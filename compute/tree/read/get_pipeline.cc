@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
+
+#include "compute/node/block_reader.h"
 
 namespace gossamer {
 
@@ -24,13 +27,11 @@ bool GetPipeline::Reserve(Chunk& chunk, size_t count) {
   return true;
 }
 
-Task<void> GetPipeline::Get(std::span<const KeyView> keys, Chunk& chunk) {
-  Op op = context_.links.Begin();
+Task<void> GetPipeline::Get(Op& op, std::span<const KeyView> keys, Chunk& chunk) {
   Prepare(keys, chunk);
   if (chunk.parts().empty()) co_return;
   co_await context_.links.ExecuteAll(op, chunk.batches_.used());
-  Count(op);
-  for (const Part& part : chunk.parts()) Judge(keys, chunk, part);
+  for (const Part& part : chunk.parts()) Judge(keys, chunk, part, chunk.in_blocks_);
 }
 
 void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
@@ -39,6 +40,7 @@ void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   chunk.batches_.Clear();
   chunk.parts_.clear();
   chunk.rest_.count = 0;
+  chunk.in_blocks_.count = 0;
   const bool may_be_plain = Reserve(chunk, count);
   if (may_be_plain) context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
   Part* last = nullptr;  // that of the key before
@@ -62,7 +64,8 @@ void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   }
 }
 
-void GetPipeline::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part) {
+void GetPipeline::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part,
+                        Part& in_blocks) {
   uint64_t answered = 0;
   for (const size_t i : part.keys()) {
     const size_t first = chunk.first_of_[i];
@@ -73,9 +76,54 @@ void GetPipeline::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part&
       chunk.answers_[i] = job.Judge(context_, keys[i], keys[i]);
     }
     if (chunk.answers_[i].is_plain()) ++answered;
+    if (chunk.answers_[i].verdict == GetJob::Verdict::kBlock) in_blocks.Add(i);
   }
-  context_.counters.of(OperationClass::kRead).operations += answered;
-  context_.cache.CountHits(answered);
+  CountAnswered(answered);
+}
+
+Task<void> GetPipeline::GetBlocks(Op& op, std::span<const KeyView> keys, Chunk& chunk,
+                                  const Part& in_blocks) {
+  const auto blocks = idle_blocks_.Take();
+  BlockReads& reads = blocks->reads;
+  reads.Clear();
+  blocks->keys.count = 0;
+  for (const size_t i : in_blocks.keys()) {
+    if (chunk.first_of_[i] != i) continue;
+    const GetJob::Answer& answer = chunk.answers_[i];
+    const BlockRef block = Entry{keys[i], answer.stored, answer.kind}.block();
+    const uint32_t bytes = BlockReadBytes(block.length);
+    const bool has_room =
+        reads.buffer_bytes() + BlockReads::BufferBytes(bytes) <= BufferPool::kMaxBytes;
+    if (!has_room || !context_.blocks.Reaches(block)) continue;
+    reads.Add(block, bytes);
+    blocks->keys.Add(i);
+  }
+  if (reads.size() == 0) co_return;
+  Result<BufferLease> buffer = context_.links.Buffer(reads.buffer_bytes());
+  if (!buffer) co_return;
+  const std::span<Batch* const> batches = reads.BatchesTo(buffer.value().address());
+  chunk.blocks_.push_back(std::move(buffer.value()));
+  co_await context_.links.ExecuteAll(op, batches);
+  for (size_t number = 0; number < reads.size(); ++number) {
+    if (!reads.is_read(number)) continue;
+    const size_t i = blocks->keys.numbers[number];
+    GetJob::Answer& answer = chunk.answers_[i];
+    std::optional<std::string_view> value =
+        BlockReader::ValueIn(reads.block(number), reads.bytes(number));
+    if (value && answer.kind == Entry::Kind::kLong) value = BlockReader::ValueOf(keys[i], *value);
+    if (value) answer = {GetJob::Verdict::kFound, answer.kind, *value};
+  }
+  uint64_t answered = 0;
+  for (const size_t i : in_blocks.keys()) {
+    chunk.answers_[i] = chunk.answers_[chunk.first_of_[i]];
+    if (chunk.answers_[i].is_plain()) ++answered;
+  }
+  CountAnswered(answered);
+}
+
+void GetPipeline::CountAnswered(uint64_t operations) {
+  context_.counters.of(OperationClass::kRead).operations += operations;
+  context_.cache.CountHits(operations);
 }
 
 }  // namespace gossamer

@@ -1,11 +1,12 @@
 // GetPipeline: takes the gets of many keys through the steps of a GetJob together.
 //
 // One traversal of the cache for all keys, one batch of READs for each memory server, completion in
-// any order. A key that is not plain is left to Getter.
+// any order; then the same for the blocks of those whose values are in blocks. A key that is not
+// plain is left to Getter.
 //
 // Thread-safety: none; one for each session. Serves several coroutines, each with its own Chunk.
-// Cost: 1 RT for up to kMaxKeys keys, and no coroutine, epoch guard, buffer lease or allocation for
-// a key.
+// Cost: 1 RT for up to kMaxKeys keys, 1 RT more for all their blocks, and no coroutine, epoch
+// guard, buffer lease or allocation for a key.
 #pragma once
 
 #include <array>
@@ -14,7 +15,9 @@
 #include <span>
 #include <vector>
 
+#include "common/idle_pool.h"
 #include "common/task.h"
+#include "compute/node/block_reads.h"
 #include "compute/session/server_batches.h"
 #include "compute/tree/read/get_job.h"
 #include "compute/tree/tree_context.h"
@@ -44,9 +47,12 @@ class GetPipeline {
     std::span<const Part> parts() const { return parts_; }
     // Keys that are not plain.
     const Part& rest() const { return rest_; }
+    // Of Get: keys whose values are in blocks.
+    const Part& in_blocks() const { return in_blocks_; }
     // The values are not needed any more.
     void GiveBuffersBack() {
       buffers_ = {};
+      blocks_.clear();
       room_ = 0;
     }
 
@@ -62,8 +68,10 @@ class GetPipeline {
     ServerBatches batches_;
     std::vector<Part> parts_;
     Part rest_;
+    Part in_blocks_;
     BufferLease buffers_;
-    size_t room_ = 0;  // keys that the buffers are for
+    std::vector<BufferLease> blocks_;  // one for each call of GetBlocks
+    size_t room_ = 0;                  // keys that the buffers are for
   };
 
   explicit GetPipeline(TreeContext& context) : context_(context) {}
@@ -72,20 +80,32 @@ class GetPipeline {
   bool Reserve(Chunk& chunk, size_t count);
   // Sets the answers for `keys` (at most kMaxKeys), which live until the task ends. Counts the
   // operations that are answered.
-  Task<void> Get(std::span<const KeyView> keys, Chunk& chunk);
+  Task<void> Get(Op& op, std::span<const KeyView> keys, Chunk& chunk);
+  // Sets the answers for the keys of `in_blocks`, as many as one buffer holds, and counts these
+  // operations. The others stay as they were. Requires (unchecked): `op` has read the groups.
+  // Cost: 1 RT.
+  Task<void> GetBlocks(Op& op, std::span<const KeyView> keys, Chunk& chunk, const Part& in_blocks);
 
   // Get in steps, for a caller that goes on with the keys of each part once its batch has ended.
   //
   // Finds the leaves, and makes the parts.
   void Prepare(std::span<const KeyView> keys, Chunk& chunk);
-  // Sets the answers of a part, and counts its operations. Requires (unchecked): its batch has
-  // ended.
-  void Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part);
+  // Sets the answers of a part, and counts its operations. Adds the keys whose values are in blocks
+  // to `in_blocks`. Requires (unchecked): its batch has ended.
+  void Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part, Part& in_blocks);
   // Counts the verbs of `op`, which has executed batches.
   void Count(const Op& op) { context_.counters.of(OperationClass::kRead) += op.wire; }
 
  private:
+  struct Blocks {
+    BlockReads reads;
+    Part keys;  // of which each reads one
+  };
+
+  void CountAnswered(uint64_t operations);
+
   TreeContext& context_;
+  IdlePool<Blocks> idle_blocks_;
 };
 
 }  // namespace gossamer

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "compute/session/server_batches.h"
+#include "compute/node/block_reads.h"
 
 namespace gossamer {
 namespace {
@@ -22,8 +22,6 @@ uint32_t WantedBytes(const ScanEntry& entry, const ScanRange& range) {
   return is_key ? LongKeyReadBytes(block) : BlockReadBytes(block.length);
 }
 
-size_t Padded(uint32_t bytes) { return (size_t{bytes} + 63) / 64 * 64; }
-
 }  // namespace
 
 size_t BlockFiller::CountTogether(const ScanPage& page, const ScanRange& range,
@@ -31,7 +29,7 @@ size_t BlockFiller::CountTogether(const ScanPage& page, const ScanRange& range,
   size_t count = 0;
   size_t total = 0;
   for (const size_t number : numbers.first(std::min(numbers.size(), kMaxBlocks))) {
-    total += Padded(WantedBytes(page.entries[number], range));
+    total += BlockReads::BufferBytes(WantedBytes(page.entries[number], range));
     if (count != 0 && total > kMaxBlockBytes) break;
     ++count;
   }
@@ -61,37 +59,27 @@ Task<Result<std::optional<BlockRef>>> BlockFiller::Fill(Op& op, ScanPage& page,
                                                         const ScanRange& range,
                                                         std::span<const size_t> numbers,
                                                         std::vector<size_t>& gone) {
-  size_t total = 0;
-  for (const size_t number : numbers) {
-    const ScanEntry& entry = page.entries[number];
-    if (WantsBlock(entry)) total += Padded(WantedBytes(entry, range));
-  }
-  BOOST_OUTCOME_CO_TRY(lease, context_.links.Buffer(total));
-  page.blocks.push_back(std::move(lease));
-  const LocalAddress buffer = page.blocks.back().address();
-  ServerBatches batches;
-  size_t offset = 0;
+  BlockReads reads;
   for (const size_t number : numbers) {
     const ScanEntry& entry = page.entries[number];
     if (!WantsBlock(entry)) continue;
     const BlockRef block = BlockOf(entry);
-    const uint32_t bytes = WantedBytes(entry, range);
     BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
-    batches.For(block.ptr().server(), 1)
-        .Add(Verb::Read(block.ptr().offset(), bytes, buffer + offset));
-    offset += Padded(bytes);
+    reads.Add(block, WantedBytes(entry, range));
   }
-  co_await context_.links.ExecuteAll(op, batches.used());
-  for (const Batch* batch : batches.used()) {
+  BOOST_OUTCOME_CO_TRY(buffer, context_.links.Buffer(reads.buffer_bytes()));
+  const std::span<Batch* const> batches = reads.BatchesTo(buffer.address());
+  page.blocks.push_back(std::move(buffer));
+  co_await context_.links.ExecuteAll(op, batches);
+  for (const Batch* batch : batches) {
     if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
   }
-  offset = 0;
+  size_t next = 0;
   for (const size_t number : numbers) {
     ScanEntry& entry = page.entries[number];
     if (!WantsBlock(entry)) continue;
-    const BlockRef block = BlockOf(entry);
-    const std::span<const std::byte> bytes(buffer.data + offset, WantedBytes(entry, range));
-    offset += Padded(static_cast<uint32_t>(bytes.size()));
+    const BlockRef& block = reads.block(next);
+    const std::span<const std::byte> bytes = reads.bytes(next++);
     if (entry.kind == Kind::kLong) {
       const Took took = TakeLong(page, entry, range, block, bytes);
       if (took == Took::kNoLongKey) co_return std::optional(block);

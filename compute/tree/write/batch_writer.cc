@@ -48,9 +48,9 @@ BatchWriter::Group BatchWriter::NextGroup(Call& call) {
   // A single write refuses a key that is too long for the store.
   const size_t longest = context_.store.parameters.max_key_bytes;
   const auto is_plain = [&](size_t position) {
-    if (!cuts) return batch.IsInline(position, limits);
+    if (!cuts) return batch.IsShort(position, limits);
     return batch.key(position).size() <= longest &&
-           batch.IsInlineBehind(group.first, position, path->low, limits);
+           batch.IsShortBehind(group.first, position, path->low, limits);
   };
   group.is_plain = std::ranges::all_of(std::views::iota(group.first, group.end), is_plain);
   if (group.is_plain && path) {
@@ -58,7 +58,10 @@ BatchWriter::Group BatchWriter::NextGroup(Call& call) {
     group.began = began;
     // Up to the first key with a write that is not plain.
     size_t plain_end = group.end;
-    while (plain_end < end && is_plain(plain_end)) ++plain_end;
+    size_t bytes = 0;
+    while (plain_end < end && bytes < kMostBytes && is_plain(plain_end)) {
+      bytes += batch.value(plain_end++).size();
+    }
     while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) {
       --plain_end;
     }

@@ -72,7 +72,11 @@ bool LeafRewriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t fir
       const uint64_t inserted = is_there ? 0 : 1;
       tally.inserted += inserted;
       tally.updated += count - inserted;
-      const Entry entry{key, batch.value(position - 1)};
+      // The block of a write that another one follows is not stored.
+      for (size_t i = begin; i + 1 < position; ++i) {
+        if (batch.has_block(i)) batch.SetBlock(i, nullptr);
+      }
+      const Entry entry = batch.entry(position - 1);
       if (is_there) {
         *at = entry;
       } else {
@@ -90,8 +94,10 @@ bool LeafRewriter::Overwrite(LockedLeaf& locked, const WriteBatch& batch, size_t
   LeafEditor& editor = *locked.editor;
   if (batch.mode() != WriteMode::kPut || editor.changed() != 0) return false;
   for (size_t position = first; position < end; ++position) {
-    const Entry entry{batch.key(position), batch.value(position)};
-    if (!editor.Overwrite(entry, context_.geometry().GroupOf(KeyHash(entry.key)))) {
+    // The block that it replaces has to be freed, which the merge does.
+    const Entry entry = batch.entry(position);
+    const uint32_t home = context_.geometry().GroupOf(KeyHash(entry.key));
+    if (entry.has_block() || !editor.Overwrite(entry, home)) {
       // The merge that follows does all of them, and reads the entries from the image.
       editor.ForgetChanges();
       return false;

@@ -12,6 +12,7 @@
 
 #include "common/text/human.h"
 #include "compute/rules/rules.h"
+#include "compute/session/server_batches.h"
 #include "compute/tree/read/get.h"
 
 namespace gossamer {
@@ -24,51 +25,16 @@ constexpr uint32_t kMostLosses = 16;
 
 }  // namespace
 
-// A value block that is written along with the CAS of its leaf's lock.
-struct LeafWriter::Block {
-  // The write has not happened. The block must not be used again while its own WRITE is perhaps on
-  // its way (E3): that would land in the next value.
-  void GiveBack() {
-    if (rules::MayReuse(batch.status())) memory.GiveBack();
-  }
-  // The write has ended with `status`. `is_kept`: it was a modification that has kept its key.
-  void End(const Status& status, bool is_kept) {
-    if (status && !is_kept) return memory.Linked();
-    // After these, an entry may refer to the block.
-    const bool is_unknown = !status && (status.error().code == Code::kMaybeApplied ||
-                                        status.error().code == Code::kFenced);
-    if (!is_unknown) GiveBack();
-  }
-
-  LongRef ref{};  // of which a short key needs the first part
-  Allocated<BlockPtr> memory;
-  BufferLease bytes;
-  InlineBatch<1> batch;
-};
-
 Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view value,
-                                      Block& block, LeafJob& job) const {
+                                      NewBlock& block, Batch& write, LeafJob& job) const {
   Entry& entry = job.first().entry;
-  const bool is_long = kind == Entry::Kind::kLong;
-  const auto length =
-      is_long ? LongContentBytes(entry.key, value) : static_cast<uint32_t>(value.size());
-  BOOST_OUTCOME_CO_TRY(buffer, context_.links.Buffer(BlockReadBytes(length)));
-  block.bytes = std::move(buffer);
-  BOOST_OUTCOME_CO_TRY(allocated, co_await context_.memory.AllocateBlock(op, length));
-  block.memory = std::move(allocated);
-  const BlockPtr pointer = block.memory.pointer();
-  if (is_long) {
-    block.ref = EncodeLongBlock(pointer, entry.key, value, block.bytes.data());
-  } else {
-    block.ref.block = EncodeBlock(pointer, value, block.bytes.data());
-  }
-  block.batch.Reset(pointer.server());
-  block.batch.Add(Verb::Write(pointer.offset(), BlockReadBytes(length), block.bytes.address()));
-  block.memory.Posted();
-  job.block = block.memory.stamp();
-  entry.stored = {reinterpret_cast<const char*>(&block.ref),
-                  is_long ? sizeof block.ref : sizeof block.ref.block};
-  entry.kind = kind;
+  entry.stored = value;
+  const uint32_t length = NewBlock::ContentBytes(entry, kind);
+  BOOST_OUTCOME_CO_TRY(memory, co_await context_.memory.AllocateBlock(op, length));
+  BOOST_OUTCOME_CO_TRYV(block.Take(context_.links, std::move(memory), kind, entry));
+  write.Reset(block.server());
+  block.AddWrite(write);
+  job.block = block.stamp();
   co_return Ok();
 }
 
@@ -92,12 +58,14 @@ void LeafWriter::MakeWrite(WriteMode mode, KeyView key, std::string_view value,
   write.mode = mode;
   write.SetKey(key, context_.geometry());
   write.entry.stored = value;
+  write.entry.kind = Entry::Kind::kInline;
   write.kind = ClassOf(mode);
   write.is_new = mode == WriteMode::kInsert || (mode == WriteMode::kPut && ExpectsInsert());
 }
 
 void LeafWriter::MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const {
   MakeWrite(batch.mode(), batch.key(position), batch.value(position), write);
+  if (batch.has_block(position)) write.entry = batch.entry(position);
   write.modification = batch.modification(position);
   if (!write.status) write.status = Ok();
   write.replaced.reset();
@@ -230,7 +198,9 @@ Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(Op& op, KeyView k
   context_.Finish(op, OperationClass::kRead, content ? nullptr : &content.error());
   op.wire = {};
   if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
-  co_return ValueOfLongKey(*content.value(), key);
+  const std::optional<std::string_view> value = BlockReader::ValueOf(key, *content.value());
+  if (!value) co_return std::optional<std::string>();
+  co_return std::optional(std::string(*value));
 }
 
 bool LeafWriter::Begin(LeafJob& job, Batch& batch) const {
@@ -263,7 +233,8 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
                         fmt::format("a value of {} bytes: at most {} ({})", value.size(),
                                     kMaxValueBytes, ExactBytes(kMaxValueBytes)));
   }
-  std::optional<Block> block;
+  std::optional<NewBlock> block;
+  InlineBatch<1> block_write;
   Batch* alongside = nullptr;
   // A modification that is not planned yet is only made where it needs no block.
   const Modification* const modification = write.modification;
@@ -274,8 +245,9 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
   Entry::Kind kind = stores ? KindFor(write.entry.key, value) : Entry::Kind::kInline;
   for (;;) {
     if (kind != write.entry.kind) {
-      BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, kind, value, block.emplace(), job));
-      alongside = &block->batch;
+      BOOST_OUTCOME_CO_TRYV(
+          co_await PrepareBlock(op, kind, value, block.emplace(), block_write, job));
+      alongside = &block_write;
     }
     // RT 1.
     Status status = co_await leaves_.Lock(op, job, true, std::exchange(alongside, nullptr));
@@ -298,7 +270,7 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
       if (!edited) status = edited.error();
     }
     NoteOneDone(op, write, status);
-    if (block) block->End(status, modification != nullptr && !modification->is_applied());
+    if (block) block->End(status, modification == nullptr || modification->is_applied());
     co_return status;
   }
 }
@@ -369,6 +341,71 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
 Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
                                     const NodeCache::Step& path, WriteTally& tally) {
   assert(first < end && end <= batch.size() && batch.mode() != WriteMode::kModify);
+  const std::optional<ServerId> near =
+      path.node.is_null() ? std::nullopt : std::optional(path.node.server());
+  NewBlocks blocks;
+  Status status = co_await WriteBlocks(op, batch, {first, end}, near, blocks);
+  if (status) status = co_await WriteInLeaf(op, batch, first, end, path, tally, blocks);
+  EndBlocks(batch, first, end, status, blocks);
+  co_return status;
+}
+
+Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Range writes,
+                                     std::optional<ServerId> near, NewBlocks& blocks) {
+  const size_t inline_bytes = context_.store.inline_limits.value_bytes;
+  std::vector<RemoteAllocator::BlockWish> wishes;
+  for (size_t position = writes.first; position < writes.end; ++position) {
+    const size_t bytes = batch.value(position).size();
+    if (bytes > inline_bytes) wishes.push_back({static_cast<uint32_t>(bytes)});
+  }
+  if (wishes.empty()) co_return Ok();
+  for (auto wish = wishes.begin(); wish != wishes.end();) {
+    context_.memory.TakeBlocks(near, {wish, wishes.end()});
+    wish = std::ranges::find_if_not(wish, wishes.end(),
+                                    [](const auto& one) { return bool{one.memory}; });
+    if (wish == wishes.end()) break;
+    BOOST_OUTCOME_CO_TRY(memory, co_await context_.memory.AllocateBlock(op, wish->length));
+    (wish++)->memory = std::move(memory);
+  }
+  blocks.all = std::vector<std::optional<NewBlock>>(writes.end - writes.first);
+  auto wish = wishes.begin();
+  for (size_t i = 0; i < blocks.all.size(); ++i) {
+    Entry entry = batch.entry(writes.first + i);
+    if (entry.stored.size() <= inline_bytes) continue;
+    NewBlock& block = blocks.all[i].emplace();
+    BOOST_OUTCOME_CO_TRYV(
+        block.Take(context_.links, std::move((wish++)->memory), Entry::Kind::kBlock, entry));
+    block.AddWrite(blocks.writes.For(block.server(), 1));
+    batch.SetBlock(writes.first + i, &block.ref());
+  }
+  co_await context_.links.ExecuteAll(op, blocks.writes.used());
+  const auto may_refer = [](const std::optional<NewBlock>& block) {
+    return !block || block->MayRefer();
+  };
+  if (std::ranges::all_of(blocks.all, may_refer)) co_return Ok();
+  op.needs_other_memory = true;
+  const auto has_failed = [](const Batch* one) { return one->status() != VerbStatus::kSuccess; };
+  co_return Links::Unreachable(op, **std::ranges::find_if(blocks.writes.used(), has_failed));
+}
+
+void LeafWriter::EndBlocks(WriteBatch& batch, size_t first, size_t end, const Status& status,
+                           NewBlocks& blocks) {
+  for (size_t i = 0; i < blocks.all.size(); ++i) {
+    std::optional<NewBlock>& block = blocks.all[i];
+    if (!block) continue;
+    const size_t position = first + i;
+    if (position < end) {
+      block->End(status, batch.has_block(position));
+    } else {
+      block->GiveBack();
+    }
+    batch.SetBlock(position, nullptr);
+  }
+}
+
+Task<Status> LeafWriter::WriteInLeaf(Op& op, WriteBatch& batch, size_t first, size_t& end,
+                                     const NodeCache::Step& path, WriteTally& tally,
+                                     const NewBlocks& blocks) {
   std::array<LeafWrite, LeafJob::kFew> writes;
   const bool is_whole = end - first > LeafJob::kFew;
   const size_t count = is_whole ? 1 : end - first;
@@ -386,6 +423,10 @@ Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, siz
       const size_t middle = inside + (end - inside) / 2;
       (unit.Admits(batch.key(middle)) ? inside : end) = middle;
     }
+  }
+  for (size_t i = 0; i < std::min(blocks.all.size(), end - first); ++i) {
+    const std::optional<NewBlock>& block = blocks.all[i];
+    if (block) job.locked.lock.linked().Add(block->stamp());
   }
   if (end - first <= LeafJob::kFew) {
     for (size_t i = count; i < end - first; ++i) MakeWrite(batch, first + i, writes[i]);

@@ -15,6 +15,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/node/new_block.h"
 #include "compute/tree/shape/leaf_split.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/leaf_commit.h"
@@ -68,11 +69,11 @@ class LeafWriter {
   // moves `end` back to the first that does not. `path` leads to the leaf; without a node, it is
   // looked up. Sets the results of the writes: they count if this returns Ok. After MaybeApplied, a
   // write with the result NotFound has written nothing.
-  // Requires: keys and values that a leaf stores inline.
+  // Requires: keys that a leaf stores itself, and values of WriteBatch::kLongestTogether at most.
   // Errors: as WriteUntilDone, with the loss noted in `op`. An error is that of all writes up to
   // `end`.
-  // Cost: 2 RT; 1 RT more if a few writes need more units than the hint told; 4 RT with splits, for
-  // one parent.
+  // Cost: 2 RT; 1 RT more if some values go to blocks, if a few writes need more units than the hint
+  // told; 4 RT with splits, for one parent.
   Task<Status> WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
                           const NodeCache::Step& path, WriteTally& tally);
   // Adds the verbs of `op`, which has done or tried `tally`, to the session's counters.
@@ -92,8 +93,6 @@ class LeafWriter {
                 const WriteTally& tally);
 
  private:
-  struct Block;
-
   // The value that the modification has noted; nullopt if its block is another's by now.
   Task<Result<std::optional<std::string>>> ReadNoted(Op& op, KeyView key,
                                                      const Modification& modification);
@@ -108,10 +107,21 @@ class LeafWriter {
   // Call when the job of one write has ended with `status`.
   void NoteOneDone(Op& op, const LeafWrite& write, const Status& status);
   // Gives the job's write an entry of that kind, which has a block, and that block its content.
-  Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, Block& block,
-                            LeafJob& job) const;
+  // `write` gets its WRITE.
+  Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, NewBlock& block,
+                            Batch& write, LeafJob& job) const;
   // Does the one write of a job whose leaf is locked, and those of waiters. Always ends the lock.
   Task<Result<Edited>> Edit(Op& op, LeafJob& job);
+  // Gives the writes [first, end) of `batch` the blocks that they need, near `near`, and writes
+  // those. `blocks` stays empty, at 0 RT, if none does.
+  Task<Status> WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Range writes,
+                           std::optional<ServerId> near, NewBlocks& blocks);
+  // The writes up to `end` have ended with `status`; the others were not tried.
+  static void EndBlocks(WriteBatch& batch, size_t first, size_t end, const Status& status,
+                        NewBlocks& blocks);
+  // WriteGroup, once the blocks are written.
+  Task<Status> WriteInLeaf(Op& op, WriteBatch& batch, size_t first, size_t& end,
+                           const NodeCache::Step& path, WriteTally& tally, const NewBlocks& blocks);
   // Does the writes [first, end) of `batch`, of which the job has the first or all. Always ends the
   // lock.
   Task<Status> EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size_t first, size_t end,

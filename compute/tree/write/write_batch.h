@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "common/status.h"
 #include "compute/leaf/key_order.h"
@@ -56,15 +57,16 @@ class WriteBatch {
   WriteMode mode() const { return mode_; }
   double fill() const { return fill_; }
   size_t size() const { return pairs_.size(); }
-  // Whether any leaf can store a write itself.
-  bool IsInline(size_t position, const InlineLimits& limits) const {
-    return limits.Admit(key(position), value(position));
+  // A longer value is worth a write by itself.
+  static constexpr size_t kLongestTogether = size_t{16} << 10;
+  // Whether any leaf can store the write's key, and its value or the reference to a block.
+  bool IsShort(size_t position, const InlineLimits& limits) const {
+    return key(position).size() <= limits.key_bytes && value(position).size() <= kLongestTogether;
   }
   // Whether a leaf can that begins at `low` or some writes before this one, of those from `first`
   // on: its keys share what its low fence does. So a key that shares much with few others only is a
   // long one, for which no leaf is cut.
-  bool IsInlineBehind(size_t first, size_t position, KeyView low,
-                      const InlineLimits& limits) const {
+  bool IsShortBehind(size_t first, size_t position, KeyView low, const InlineLimits& limits) const {
     constexpr size_t kBehind = 8;
     const KeyView own = key(position);
     if (own.size() > limits.key_bytes) {
@@ -74,13 +76,26 @@ class WriteBatch {
       }
       if (own.size() > limits.key_bytes + shared) return false;
     }
-    return value(position).size() <= limits.value_bytes;
+    return value(position).size() <= kLongestTogether;
   }
   size_t IndexOf(size_t position) const {
     return order_.empty() ? position : order_[position].index;
   }
   KeyView key(size_t position) const { return pairs_[IndexOf(position)].key; }
   std::string_view value(size_t position) const { return pairs_[IndexOf(position)].value; }
+  // What a leaf stores for the write: the value, or the reference to its block.
+  Entry entry(size_t position) const {
+    if (!has_block(position)) return {key(position), value(position)};
+    return {key(position),
+            {reinterpret_cast<const char*>(blocks_[position]), sizeof(BlockRef)},
+            Entry::Kind::kBlock};
+  }
+  bool has_block(size_t position) const { return !blocks_.empty() && blocks_[position] != nullptr; }
+  // The value is in `block`, which outlives its use; null: it is not, any more.
+  void SetBlock(size_t position, const BlockRef* block) {
+    if (blocks_.empty()) blocks_.resize(size());
+    blocks_[position] = block;
+  }
   // The first position behind `position` with another key.
   size_t EndOfKey(size_t position) const {
     size_t end = position + 1;
@@ -118,6 +133,7 @@ class WriteBatch {
   const std::span<Status> results_;
   std::span<Modification> modifications_;
   std::span<const KeyOrder::Place> order_;  // empty: the caller's order is that of the keys
+  std::vector<const BlockRef*> blocks_;     // by position; empty: no value is in a block
   double fill_ = 0;
   size_t first_failed_;
   size_t failed_ = 0;

@@ -20,8 +20,9 @@ struct WritePipeline::Lane {
   ServerId server{0};
   Op op;
   std::array<Job*, kChunk> jobs{};
-  size_t count = 0;  // of the jobs
-  ServerBatches tries;
+  size_t count = 0;      // of the jobs
+  ServerBatches blocks;  // on other servers
+  ServerBatches tries;   // and blocks on this one
   ServerBatches commits;
   WriteTally total;
 
@@ -30,6 +31,7 @@ struct WritePipeline::Lane {
     server = of;
     op = new_op;
     count = 0;
+    blocks.Clear();
     tries.Clear();
     commits.Clear();
     total = {};
@@ -40,9 +42,11 @@ struct WritePipeline::Chunk {
   std::array<KeyView, kChunk> keys;
   std::array<NodeCache::LeafSpot, kChunk> spots;
   std::array<Job, kChunk> jobs;
-  size_t count = 0;                      // of the jobs
-  size_t first = 0;                      // the position of the first write
-  std::array<LeafWrite, kChunk> writes;  // of the jobs
+  size_t count = 0;                                    // of the jobs
+  size_t first = 0;                                    // the position of the first write
+  std::array<LeafWrite, kChunk> writes;                // of the jobs
+  std::array<std::optional<NewBlock>, kChunk> blocks;  // of those writes
+  std::vector<RemoteAllocator::BlockWish> wishes;
   BufferLease buffer;
   std::vector<std::unique_ptr<Lane>> lanes;  // made once and used again
   size_t lane_count = 0;                     // in use
@@ -60,6 +64,10 @@ struct WritePipeline::Chunk {
     Lane& lane = *lanes[lane_count++];
     lane.Begin(server, op);
     return lane;
+  }
+  std::span<std::optional<NewBlock>> BlocksOf(const LeafJob& job) {
+    return std::span(blocks).subspan(static_cast<size_t>(job.writes.data() - writes.data()),
+                                     job.writes.size());
   }
   // The positions of a job's writes.
   WriteBatch::Range RangeOf(const LeafJob& job) const {
@@ -104,12 +112,22 @@ Task<void> WritePipeline::Work(Call& call) {
 // 2 RT.
 Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
   Op& op = lane.op;
+  GiveBlocks(call, chunk, lane);
+  if (!lane.blocks.used().empty()) {
+    // Before any lock is held: one of those servers may be silent.
+    co_await context_.links.ExecuteAll(op, lane.blocks.used());
+  }
   // In two rounds: a turn's atomic exchange would wait for what the try before it stored.
   for (Job* job : lane.taken()) {
-    if (!(*job)->locked.lock.TryTakeTurn()) GiveUp(call, chunk, *job);
+    if (*job && !(*job)->locked.lock.TryTakeTurn()) GiveUp(call, chunk, *job);
   }
   for (Job* job : lane.taken()) {
-    if (*job) leaves_.AddTry(**job, lane.tries.For(lane.server, LeafLocker::kMaxTryVerbs));
+    if (!*job) continue;
+    for (std::optional<NewBlock>& block : chunk.BlocksOf(**job)) {
+      const bool is_here = block && block->server() == lane.server;
+      if (is_here) block->AddWrite(lane.tries.For(lane.server, 1));
+    }
+    leaves_.AddTry(**job, lane.tries.For(lane.server, LeafLocker::kMaxTryVerbs));
   }
   if (!lane.tries.used().empty()) {
     co_await context_.links.ExecuteAll(op, lane.tries.used());
@@ -202,7 +220,7 @@ void WritePipeline::Take(Call& call, Chunk& chunk) {
 
 bool WritePipeline::IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const {
   for (size_t position = writes.first; position < writes.end; ++position) {
-    if (!batch.IsInline(position, context_.store.inline_limits)) return false;
+    if (!batch.IsShort(position, context_.store.inline_limits)) return false;
   }
   return writes.end - writes.first <= LeafJob::kFew;
 }
@@ -236,16 +254,62 @@ bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range wr
   return true;
 }
 
-void WritePipeline::GiveUp(const Call& call, const Chunk& chunk, Job& job) {
+void WritePipeline::GiveBlocks(const Call& call, Chunk& chunk, Lane& lane) {
+  const auto needs_block = [this](const LeafWrite& write) {
+    return write.entry.stored.size() > context_.store.inline_limits.value_bytes;
+  };
+  std::vector<RemoteAllocator::BlockWish>& wishes = chunk.wishes;
+  wishes.clear();
+  for (const Job* job : lane.taken()) {
+    for (const LeafWrite& write : (*job)->writes) {
+      if (needs_block(write))
+        wishes.push_back({NewBlock::ContentBytes(write.entry, Entry::Kind::kBlock)});
+    }
+  }
+  if (wishes.empty()) return;
+  context_.memory.TakeBlocks(lane.server, wishes);
+  auto wish = wishes.begin();
+  for (Job* job : lane.taken()) {
+    bool has_all = true;
+    const std::span<std::optional<NewBlock>> blocks = chunk.BlocksOf(**job);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      LeafWrite& write = (*job)->writes[i];
+      if (!needs_block(write)) continue;
+      Allocated<BlockPtr> memory = std::move((wish++)->memory);
+      has_all = has_all && memory &&
+                blocks[i].emplace().Take(context_.links, std::move(memory), Entry::Kind::kBlock,
+                                         write.entry);
+    }
+    if (!has_all) {
+      GiveUp(call, chunk, *job);
+      continue;
+    }
+    for (std::optional<NewBlock>& block : blocks) {
+      const bool is_elsewhere = block && block->server() != lane.server;
+      if (is_elsewhere) block->AddWrite(lane.blocks.For(block->server(), 1));
+    }
+  }
+}
+
+void WritePipeline::GiveUp(const Call& call, Chunk& chunk, Job& job) {
   const WriteBatch::Range writes = chunk.RangeOf(*job);
+  for (std::optional<NewBlock>& block : chunk.BlocksOf(*job)) {
+    if (block) block->GiveBack();
+    block.reset();
+  }
   job.reset();
   call.Leave(writes);
 }
 
-void WritePipeline::Edit(Call& call, const Chunk& chunk, Job& job) const {
+void WritePipeline::Edit(Call& call, Chunk& chunk, Job& job) const {
   const bool is_read = leaves_.AcceptTry(*job);
   if (job->state == LeafJob::State::kRefused) return GiveUp(call, chunk, job);
   if (!is_read) return;
+  for (const std::optional<NewBlock>& block : chunk.BlocksOf(*job)) {
+    if (!block) continue;
+    if (!block->MayRefer()) return;
+    job->locked.lock.linked().Add(block->stamp());
+  }
   const size_t applied = LeafWriter::Apply(*job);
   const std::span<const LeafWrite> writes = job->writes;
   const size_t first = chunk.RangeOf(*job).first;
@@ -259,7 +323,7 @@ void WritePipeline::Edit(Call& call, const Chunk& chunk, Job& job) const {
 // links no memory of an ended lease (U4).
 void WritePipeline::AddCommit(Lane& lane, LeafJob& job) const {
   RemoteLock& lock = job.locked.lock;
-  if (!lock.IsInEpoch()) {
+  if (!lock.IsInEpoch() || !lock.MayLink()) {
     job.state = LeafJob::State::kLate;
   } else if (job.state == LeafJob::State::kHeld) {
     job.batch = &lane.commits.For(lane.server, 1);
@@ -271,13 +335,17 @@ void WritePipeline::AddCommit(Lane& lane, LeafJob& job) const {
   }
 }
 
-void WritePipeline::Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& job,
-                             const Status& result) {
+void WritePipeline::Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, const Status& result) {
   if (job->state != LeafJob::State::kEdited) return GiveUp(call, chunk, job);
   WriteBatch& batch = call.batch;
   const WriteBatch::Range range = chunk.RangeOf(*job);
   const std::span<const LeafWrite> writes = job->writes;
   const Status status = committer_.Conclude(*job, result);
+  const std::span<std::optional<NewBlock>> blocks = chunk.BlocksOf(*job);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i]) blocks[i]->End(status, !writes[i].HasChangedNothing());
+    blocks[i].reset();
+  }
   if (status) {
     WriteTally tally;
     for (const LeafWrite& write : writes) tally.Add(write);
@@ -311,7 +379,7 @@ void WritePipeline::Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& jo
   job.reset();
 }
 
-Task<void> WritePipeline::Settle(Call& call, const Chunk& chunk, Lane& lane, Job& job) {
+Task<void> WritePipeline::Settle(Call& call, Chunk& chunk, Lane& lane, Job& job) {
   RemoteLock& lock = job->locked.lock;
   if (job->ends_with_commit()) {
     const Status result = co_await lock.FinishCommit(*job->batch, {});

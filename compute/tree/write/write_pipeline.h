@@ -9,14 +9,18 @@
 //
 // A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock
 // is another's, it is not cached or not the keys' any more, it has many writes, a unit is torn,
-// full or was not read, a value is in a block, or a verb failed.
+// full or was not read, a value is long, or a verb failed.
+//
+// Values that a leaf does not store itself go to blocks, if possible on the leaf's server. Their
+// WRITEs are in the batch of the locks then; those to other servers are acknowledged before a lock
+// is tried.
 //
 // Locks and turns are only tried. Nothing waits for one while it has another (rule W5).
 //
 // Thread-safety: none; one for each session.
-// Cost: 2 RT for each chunk, one coroutine for each server, and no coroutine, buffer lease or
-// allocation for a leaf. For a leaf that is not plain that of its writes by themselves, and up to 2
-// RT, shared, more.
+// Cost: 2 RT for each chunk, 1 RT more if some blocks are on other servers than their leaves; one
+// coroutine for each server, and no coroutine, buffer lease or allocation for a leaf. For a leaf
+// that is not plain that of its writes by themselves, and up to 2 RT, shared, more.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +30,7 @@
 
 #include "common/idle_pool.h"
 #include "common/task.h"
+#include "compute/node/new_block.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/leaf_commit.h"
 #include "compute/tree/write/leaf_locker.h"
@@ -47,7 +52,8 @@ class WritePipeline {
 
   // Whether a write can be plain, as far as that is known without its leaf.
   bool MayBePlain(KeyView key, std::string_view value) const {
-    return context_.store.inline_limits.Admit(key, value);
+    return key.size() <= context_.store.inline_limits.key_bytes &&
+           value.size() <= WriteBatch::kLongestTogether;
   }
   // Does the plain writes of `batch` and sets their results. The others are left to the caller, in
   // ranges that do not divide the writes of a key. Only after MaybeApplied a range may begin
@@ -90,16 +96,19 @@ class WritePipeline {
                const NodeCache::LeafSpot& spot);
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
   Task<void> WriteLane(Call& call, Chunk& chunk, Lane& lane);
+  // Gives the writes that need them their blocks, and adds the WRITEs to other servers to a batch
+  // of the lane. A job that does not get all is left.
+  void GiveBlocks(const Call& call, Chunk& chunk, Lane& lane);
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they
   // are plain.
-  void Edit(Call& call, const Chunk& chunk, Job& job) const;
+  void Edit(Call& call, Chunk& chunk, Job& job) const;
   // Ends a job whose lock is not held, and leaves its writes.
-  static void GiveUp(const Call& call, const Chunk& chunk, Job& job);
+  static void GiveUp(const Call& call, Chunk& chunk, Job& job);
   void AddCommit(Lane& lane, LeafJob& job) const;
   // Once the commit has ended with `result`.
-  void Conclude(Call& call, const Chunk& chunk, Lane& lane, Job& job, const Status& result);
+  void Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, const Status& result);
   // For a job of which a verb ended in an unknown way.
-  Task<void> Settle(Call& call, const Chunk& chunk, Lane& lane, Job& job);
+  Task<void> Settle(Call& call, Chunk& chunk, Lane& lane, Job& job);
   // Call when the lane has ended.
   void Count(const Call& call, Chunk& chunk, const Lane& lane);
 
