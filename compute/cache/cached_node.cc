@@ -53,7 +53,8 @@ CachedNode CachedNode::MakeWithChildren(NodeArena& arena, SeparatorList& separat
 
 CachedNode CachedNode::Make(NodeArena& arena, const SeparatorList& separators, uint64_t pointer,
                             NodeVersion version, uint32_t level, const HighFence& high) {
-  const SeparatorNode::Shape shape{static_cast<uint8_t>(level == 1 ? 2 : 1), 0, TailBytes(high)};
+  const SeparatorNode::Shape shape{static_cast<uint8_t>(level == 1 ? 2 : 1), 0, TailBytes(high),
+                                   KeyOf(high)};
   return Finish(SeparatorNode::Make(arena, separators, 0, separators.size(), shape), pointer,
                 version, level, high);
 }

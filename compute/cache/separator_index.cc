@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 namespace gossamer {
@@ -10,6 +11,13 @@ namespace {
 
 SeparatorNode* NodeOf(uint64_t word) { return std::bit_cast<SeparatorNode*>(word); }
 uint64_t WordOf(const SeparatorNode* node) { return reinterpret_cast<uint64_t>(node); }
+
+// Of a run of separators, at most 1/kTieFraction may have the digest of the one before. Digests tell
+// keys apart that differ in the first kDigestBytes behind a common prefix: they have 31 bits.
+constexpr size_t kTieFraction = 8;
+constexpr int kDigestBytes = 4;
+// Separators of a part that is cut between prefixes, on average: smaller ones would make many levels.
+constexpr size_t kLeastRun = 32;
 
 // A node with one separator, which no key is below. It is never freed: a store may be destroyed
 // after all static objects.
@@ -151,11 +159,11 @@ void SeparatorIndex::Remove(KeyView separator) {
   }
 }
 
-void SeparatorIndex::MakeParts(const SeparatorList& entries, size_t parts, uint32_t height) {
-  const size_t count = entries.size();
-  for (size_t part = 0; part < parts; ++part) {
-    fresh_.push_back(SeparatorNode::Make(memory_.arena(), entries, part * count / parts,
-                                         (part + 1) * count / parts, ShapeAt(height)));
+void SeparatorIndex::MakeParts(const SeparatorList& entries, uint32_t height) {
+  for (size_t part = 0; part < begins_.size(); ++part) {
+    const size_t end = part + 1 == begins_.size() ? entries.size() : begins_[part + 1];
+    fresh_.push_back(
+        SeparatorNode::Make(memory_.arena(), entries, begins_[part], end, ShapeAt(height)));
   }
 }
 
@@ -164,13 +172,61 @@ void SeparatorIndex::AppendParts(SeparatorList& above, std::span<SeparatorNode* 
   for (const SeparatorNode* part : parts) above.Append(part->separator(0), WordOf(part));
 }
 
-size_t SeparatorIndex::PartsFor(size_t count, size_t depth, uint32_t height, Change change) const {
+void SeparatorIndex::Cut(const SeparatorList& entries, size_t depth, uint32_t height,
+                         Change change) {
+  begins_.clear();
+  const size_t count = entries.size();
   // What has lost an entry needs no parts, even if it is wider than it would be made now.
-  if (change == Change::kRemove) return count == 0 ? 0 : 1;
+  if (change == Change::kRemove) {
+    if (count != 0) begins_.push_back(0);
+    return;
+  }
+  CutBetweenPrefixes(entries);
   const bool may_be_wide = depth == 0 && (height > 1 || !expects_changes_);
-  if (count <= (may_be_wide ? kMaxRootCount : kMaxCount)) return 1;
+  if (begins_.size() == 1 && count <= (may_be_wide ? kMaxRootCount : kMaxCount)) return;
   constexpr size_t kUsualCount = kMaxCount * 3 / 4;
-  return depth == 0 ? std::max<size_t>(2, count / kUsualCount) : 2;
+  std::swap(begins_, runs_);
+  begins_.clear();
+  runs_.push_back(count);
+  for (size_t run = 0; run + 1 < runs_.size(); ++run) {
+    const size_t begin = runs_[run];
+    const size_t size = runs_[run + 1] - begin;
+    const size_t parts = size <= kMaxCount ? 1 : std::max<size_t>(2, size / kUsualCount);
+    for (size_t part = 0; part < parts; ++part) begins_.push_back(begin + part * size / parts);
+  }
+  runs_.clear();
+}
+
+// From left to right: a run ends where one separator more would make too many of its digests equal.
+// It is cut at the separator that has least in common with the one before it.
+void SeparatorIndex::CutBetweenPrefixes(const SeparatorList& entries) {
+  const size_t count = entries.size();
+  common_.resize(count);
+  for (size_t i = 1; i < count; ++i) {
+    common_[i] = static_cast<uint8_t>(CommonBytes(entries.separator(i - 1), entries.separator(i)));
+  }
+  const auto at = [this](size_t i) { return common_.begin() + static_cast<ptrdiff_t>(i); };
+  begins_.push_back(0);
+  while (begins_.size() * kLeastRun < count) {
+    const size_t begin = begins_.back();
+    const size_t first = begin + 2;  // the least separator takes no part in the choice of digests
+    int least = std::numeric_limits<int>::max();
+    size_t ties = 0;
+    size_t end = first;
+    for (; end < count; ++end) {
+      if (common_[end] < least) {
+        least = common_[end];
+        ties = static_cast<size_t>(std::count_if(
+            at(first), at(end), [&](int bytes) { return bytes >= least + kDigestBytes; }));
+      } else if (common_[end] >= least + kDigestBytes) {
+        ++ties;
+      }
+      const size_t size = end + 1 - begin;
+      if (size > kLeastRun && ties * kTieFraction > size) break;
+    }
+    if (end >= count) return;
+    begins_.push_back(static_cast<size_t>(std::min_element(at(first), at(end + 1)) - at(0)));
+  }
 }
 
 bool SeparatorIndex::Replace(const Path& path, Change change, uint64_t most_bytes) {
@@ -185,18 +241,18 @@ bool SeparatorIndex::Replace(const Path& path, Change change, uint64_t most_byte
       removed += path.frames[depth].node->bytes();
     }
     const size_t first = fresh_.size();
-    const size_t parts = PartsFor(list_.size(), depth, height, change);
-    MakeParts(list_, parts, height);
-    if (parts == 1) break;
+    Cut(list_, depth, height, change);
+    MakeParts(list_, height);
+    if (begins_.size() == 1) break;
     // The node above gets other separators, too.
     const std::span<SeparatorNode* const> made(fresh_.begin() + static_cast<ptrdiff_t>(first),
                                                fresh_.end());
     above_.Clear();
     if (depth == 0) {
       AppendParts(above_, made);
-      fresh_.push_back(
-          SeparatorNode::Make(memory_.arena(), above_, 0, above_.size(), ShapeAt(height + 1)));
-      break;
+      std::swap(list_, above_);
+      ++height;
+      continue;
     }
     const Frame& parent = path.frames[depth - 1];
     parent.node->AppendTo(above_, 0, parent.index);
@@ -206,7 +262,7 @@ bool SeparatorIndex::Replace(const Path& path, Change change, uint64_t most_byte
   }
   uint64_t added = 0;
   for (const SeparatorNode* node : fresh_) added += node->bytes();
-  if (added > removed + most_bytes) {
+  if (added > removed + most_bytes || fresh_.back()->height() > kMaxHeight) {
     for (SeparatorNode* node : fresh_) memory_.Discard(node);
     return false;
   }

@@ -14,6 +14,10 @@
 // change of a node copies it. Once changes are frequent (`ExpectChanges`), only a root above other
 // nodes of the index is wide: it seldom changes.
 //
+// Digests tell separators apart that differ in few bytes behind a common prefix. Where a node would
+// have several prefixes (those of tables, say), and many digests would be equal, it is cut between
+// them: each part then has its own prefix.
+//
 // Thread-safety: `root` and what is reached from it are for readers in a guard; the rest is under
 // the owner's lock.
 #pragma once
@@ -107,9 +111,12 @@ class SeparatorIndex {
   static bool StepRight(Path& path);
   // Replaces the nodes of `path` from the bottom up, so that the bottom has the entries of `list_`.
   bool Replace(const Path& path, Change change, uint64_t most_bytes);
-  // The number of nodes for `count` entries of the node at `depth` (0: the root) and `height`.
-  size_t PartsFor(size_t count, size_t depth, uint32_t height, Change change) const;
-  void MakeParts(const SeparatorList& entries, size_t parts, uint32_t height);
+  // Sets begins_: where the nodes begin that `entries`, of the node at `depth` (0: the root) and
+  // `height`, are put into.
+  void Cut(const SeparatorList& entries, size_t depth, uint32_t height, Change change);
+  // Appends to begins_ where `entries` is cut between prefixes: 0, if nowhere else.
+  void CutBetweenPrefixes(const SeparatorList& entries);
+  void MakeParts(const SeparatorList& entries, uint32_t height);
   static void AppendParts(SeparatorList& above, std::span<SeparatorNode* const> parts);
   static SeparatorNode* ChildOf(const SeparatorNode* node, uint32_t index);
   void FreeBelow(SeparatorNode* node);
@@ -123,6 +130,9 @@ class SeparatorIndex {
   SeparatorList list_;
   SeparatorList above_;
   std::vector<SeparatorNode*> fresh_;
+  std::vector<size_t> begins_;
+  std::vector<size_t> runs_;
+  std::vector<uint8_t> common_;
 };
 
 }  // namespace gossamer

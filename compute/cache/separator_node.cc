@@ -85,6 +85,9 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
       MakeEmpty(arena, LayoutFor(count, prefix + suffix_bytes, shape), count, shape);
   node->word_at_ = static_cast<uint16_t>(longest <= kWordBytes ? 0 : prefix);
   node->prefix_bytes_ = static_cast<uint16_t>(prefix);
+  // What lies between two keys with a prefix has it, too.
+  node->all_have_prefix_ = StartsWith(lowest, first.substr(0, prefix)) &&
+                           StartsWith(shape.high, first.substr(0, prefix));
   node->base_ = WordAt(first, node->word_at_);
   node->FillDigests([&](uint32_t i) { return WordAt(list.separator(begin + i), node->word_at_); });
 
@@ -135,6 +138,7 @@ SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, const S
   SeparatorNode* const node = MakeEmpty(arena, layout, count, shape);
   node->word_at_ = word_at_;
   node->prefix_bytes_ = prefix_bytes_;
+  node->all_have_prefix_ = all_have_prefix_;
   node->base_ = base_;
   node->shift_ = shift_;
   node->is_lossless_ = is_lossless_;

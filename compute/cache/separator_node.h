@@ -19,7 +19,8 @@
 // takes no part in the choice of digests.
 //
 // `word_at` is 0 if no other separator is longer than 8 bytes, else the length of the prefix that
-// all of them share, so that long keys are told apart where they differ.
+// all of them share, so that long keys are told apart where they differ. A search compares that
+// prefix only where the node's range has keys without it.
 //
 // A node of *pairs* holds 64-bit integers with their values: the payload is the integer itself and
 // the value, and nothing else is kept of a separator. So a lookup ends in the line of the payload,
@@ -100,6 +101,7 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
     uint8_t payload_words = 1;  // of each separator: 1 or 2
     uint8_t height = 0;         // levels of the index below; 0: not a node of the index
     uint32_t tail_bytes = 0;    // for the owner, zeroed
+    KeyView high = {};          // all keys that are searched are below; empty: no such key is known
   };
 
   // Makes a node of items [begin, end) of `list`. Requires: 1 to kMaxCount items.
@@ -133,8 +135,10 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
 
   // What a search compares: the digest of `key`. `word`: KeyPrefix(key).
   int32_t DigestOf(KeyView key, uint64_t word) const {
-    if (word_at_ != 0) return DigestBehindPrefix(key);
-    return Digest(word);
+    if (word_at_ == 0) return Digest(word);
+    if (!all_have_prefix_) return DigestBehindPrefix(key);
+    assert(StartsWith(key, prefix()));
+    return Digest(KeyPrefixBehind(key, prefix_bytes_));
   }
   // Of a wide node: the first digest of each line, in lines of their own.
   uint32_t sample_lines() const { return sample_lines_; }
@@ -253,7 +257,8 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   uint8_t payload_words_ = 1;
   uint8_t shift_ = 0;
   uint8_t height_ = 0;
-  bool is_lossless_ = false;  // equal digests mean that the key is at least the separator
+  bool is_lossless_ = false;      // equal digests mean that the key is at least the separator
+  bool all_have_prefix_ = false;  // all keys that are searched
   alignas(8) int32_t dividers_[kDividers] = {};
 };
 static_assert(sizeof(SeparatorNode) == NodeArena::kLineBytes);

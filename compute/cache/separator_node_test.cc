@@ -4,10 +4,17 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "common/testing/seed.h"
 #include "compute/cache/separator_index.h"
 #include "compute/cache/separator_test_support.h"
 #include "compute/cache/traversal.h"
@@ -15,7 +22,7 @@
 namespace gossamer {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Shapes, SeparatorTest, testing::Range(size_t{0}, size_t{6}));
+INSTANTIATE_TEST_SUITE_P(Shapes, SeparatorTest, testing::Range(size_t{0}, size_t{7}));
 
 TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
   NodeArena arena;
@@ -26,6 +33,10 @@ TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
     SeparatorList list;
     for (const std::string& separator : separators) list.Append(separator, 0);
     SeparatorNode* const node = SeparatorNode::Make(arena, list, 0, list.size(), {});
+    // Of keys below a bound, some nodes need not compare the prefix.
+    const std::string high = std::string(list.separator(list.size() - 1)) + "2";
+    SeparatorNode* const bounded =
+        SeparatorNode::Make(arena, list, 0, list.size(), {1, 0, 0, high});
     for (size_t i = 0; i < list.size(); ++i) {
       ASSERT_EQ(node->separator(static_cast<uint32_t>(i)).view(), list.separator(i));
     }
@@ -35,8 +46,12 @@ TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
       if (key < *separators.begin()) continue;
       const auto expected = std::distance(separators.begin(), separators.upper_bound(key)) - 1;
       ASSERT_EQ(node->ChildIndex(key), expected) << testing::PrintToString(key);
+      if (key < high) {
+        ASSERT_EQ(bounded->ChildIndex(key), expected) << testing::PrintToString(key);
+      }
     }
     SeparatorNode::Free(arena, node);
+    SeparatorNode::Free(arena, bounded);
   }
 }
 
@@ -250,6 +265,46 @@ TEST(SeparatorIndexTest, NodesAreNarrowOnceChangesAreExpected) {
     EXPECT_LE(node->count(), SeparatorIndex::kMaxCount);
   }
   for (uint64_t i = 0; i < kSeparators; ++i) EXPECT_EQ(index.Covering(key_of(i)).word, 8 * i);
+}
+
+struct Ties {
+  uint32_t nodes = 0;
+  uint32_t separators = 0;
+  uint32_t equal = 0;  // to the digest before
+};
+
+void CountTies(const SeparatorNode& node, Ties& ties) {
+  ++ties.nodes;
+  for (uint32_t i = 0; i < node.count(); ++i) {
+    ++ties.separators;
+    if (i > 1 && node.digest(i - 1) == node.digest(i)) ++ties.equal;
+    if (node.height() > 1) CountTies(*SeparatorIndex::NodeAt(node.payload(i).load()), ties);
+  }
+}
+
+// One foreign prefix in a node would make the digests of all others equal.
+TEST(SeparatorIndexTest, NodesAreCutBetweenPrefixes) {
+  std::mt19937_64 random(TestSeed());
+  for (const bool expects_changes : {false, true}) {
+    std::vector<std::string> keys{"", "ABC-1999", "ABC-1999-5", "zz", "zz-1"};
+    for (const std::string_view table : {"account:", "customer:", "invoice:", "item:", "order:",
+                                         "order_item:", "user:", "https://www.example.com/shop/"}) {
+      for (int i = 0; i < 300; ++i) keys.push_back(fmt::format("{}{:012}", table, 40 * i));
+    }
+    std::shuffle(keys.begin(), keys.end(), random);
+    NodeMemory memory;
+    SeparatorIndex index(memory);
+    if (expects_changes) index.ExpectChanges();
+    const auto word_of = [](const std::string& key) { return 8 * std::hash<std::string>{}(key); };
+    for (const std::string& key : keys) {
+      ASSERT_TRUE(index.Set(key, word_of(key), uint64_t{1} << 40));
+    }
+    for (const std::string& key : keys) ASSERT_EQ(index.Covering(key).word, word_of(key)) << key;
+    Ties ties;
+    CountTies(*index.root(), ties);
+    EXPECT_LE(ties.equal * 16, ties.separators);
+    EXPECT_LE(ties.nodes * 16, ties.separators);
+  }
 }
 
 // Fails if a node is freed while a reader may still see it: its memory would serve the next nodes.

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/random.h"
@@ -38,6 +40,11 @@ class SeparatorTest : public testing::TestWithParam<size_t> {
         return letters(random_.Below(2), 4, 'a') + std::string(random_.Below(16), 'k') +
                letters(random_.Below(15), 3, '\0');
       case 4: return letters(4, 256, 0).substr(0, 1 + random_.Below(4));
+      case 5: {
+        static constexpr std::array<std::string_view, 5> kTables = {
+            "account:", "order:", "order_item:", "user:", "u"};
+        return std::string(kTables[random_.Below(kTables.size())]) + "0000" + letters(5, 5, '0');
+      }
       default: {
         std::string number(8, '\0');
         number[7] = static_cast<char>(random_.Below(256));
