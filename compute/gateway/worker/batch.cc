@@ -18,8 +18,12 @@ namespace {
 constexpr std::string_view kNoExpiry =
     "ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL";
 
-// A batch of more bytes of values or answers, or of more keys, is not kept for later requests.
-constexpr size_t kKeptValueBytes = size_t{1} << 20;
+// Of a worker, batches that are kept for later requests: small ones, and larger ones, with values
+// that pipelines of many clients bring together. One with still more, or with more keys, is not.
+constexpr size_t kMostIdle = 8;
+constexpr size_t kSmallBytes = size_t{1} << 20;
+constexpr size_t kMostIdleLarge = 2;
+constexpr size_t kLargeBytes = size_t{5} << 20;
 constexpr size_t kKeptKeys = size_t{64} << 10;
 // What a read-modify-write may bring: of a number, and of any value.
 constexpr size_t kNumberBytes = 1024;
@@ -75,7 +79,6 @@ void Batch::Clear() {
   reads_of_others_ = 0;
   asks_nothing_ = false;
   at_once_ = 0;
-  answer_bytes_ = 0;
   write_bytes_ = 0;
 }
 
@@ -86,10 +89,12 @@ size_t Batch::held_bytes() const {
          text_.capacity();
 }
 
-bool Batch::HasGrown() const {
+size_t Batch::MostIdle() const {
   const size_t keys =
       requests_.size() + reads_.size() + puts_.size() + change_count_ + deletes_.size();
-  return values_.bytes() > kKeptValueBytes || answer_bytes_ > kKeptValueBytes || keys > kKeptKeys;
+  const size_t bytes = values_.bytes() + text_.capacity();
+  if (keys > kKeptKeys || bytes > kLargeBytes) return 0;
+  return bytes > kSmallBytes ? kMostIdleLarge : kMostIdle;
 }
 
 bool Batch::Admit(Client& client, Phase phase) {
@@ -327,7 +332,6 @@ void Batch::AnswerOne(const Request& request) {
   }
   const bool is_error = request.command != nullptr && request.client->out[before] == '-';
   if (is_error) failed_.push_back(request.command);
-  answer_bytes_ += request.client->out.size() - before;
 }
 
 ReadReply Batch::ReplyTo(const Request& request, std::string& out) const {

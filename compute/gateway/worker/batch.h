@@ -77,8 +77,9 @@ class Batch {
   // About the bytes of values that its writes bring through the session.
   size_t write_bytes() const { return write_bytes_; }
 
-  // Whether it has taken so much memory that it should not be kept for later requests.
-  bool HasGrown() const;
+  // It is kept for later requests if fewer are: so many, which depends on the memory that it has
+  // taken.
+  size_t MostIdle() const;
   // Appends the answers to the clients' output.
   void Answer();
   // Counts its requests, once they have been answered. If that was slow, notes the longest of each
@@ -163,7 +164,6 @@ class Batch {
   std::vector<std::string_view> deletes_;
   std::vector<Status> delete_results_;
   std::string text_;
-  size_t answer_bytes_ = 0;
   size_t write_bytes_ = 0;
   std::vector<const Command*> answered_;  // those of answers that were known
   std::vector<const Command*> failed_;

@@ -51,7 +51,6 @@ constexpr size_t kMostKeys = 4096;
 constexpr size_t kMostTogether = size_t{4} << 20;
 // Of a worker, in flight.
 constexpr size_t kMostReadingBatches = 8;
-constexpr size_t kMostIdleBatches = 8;
 // Of values in one part of long reads.
 constexpr size_t kPartBytes = size_t{1} << 20;
 // Of each word of a walk, for the slow log.
@@ -508,7 +507,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
                             : std::min(kMostRequests, 2 * client->allowance);
     Release(*client);
   }
-  if (batch->HasGrown() || idle_batches_.size() == kMostIdleBatches) co_return;
+  if (idle_batches_.size() >= batch->MostIdle()) co_return;
   batch->Clear();
   idle_batches_.push_back(std::move(batch));
 }
