@@ -282,6 +282,36 @@ TEST_P(CostTest, ValueBlocksTakeOneMoreOfGetsAndNoneOfUpdates) {
   }
 }
 
+// Those of a MultiGet take one more for all keys.
+TEST_P(CostTest, ValueBlocksOfManyKeysAreReadTogether) {
+  constexpr uint32_t kLength = 100;
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(5'000));
+  for (const std::string& key : keys_) {
+    ASSERT_TRUE(session_->Put(key, std::string(kLength, key.back())));
+  }
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  constexpr size_t kAtOnce = 64;
+  Values values;
+  for (size_t first = 0; first + kAtOnce <= keys_.size(); first += kAtOnce) {
+    const std::span<const std::string> some(keys_.begin() + static_cast<ptrdiff_t>(first), kAtOnce);
+    const std::vector<std::string_view> keys(some.begin(), some.end());
+    const WireCounts cost =
+        CostOf(OperationClass::kRead, [&] { session_->MultiGet(keys, values); });
+    for (size_t i = 0; i < keys.size(); ++i) {
+      ASSERT_EQ(values[i].value(), std::string(kLength, keys[i].back()));
+    }
+    const uint64_t groups = cost.reads - kAtOnce;
+    ASSERT_GE(groups, kAtOnce);
+    ASSERT_LE(groups * 100, kAtOnce * 160);
+    ASSERT_EQ(Text(cost),
+              Text({.operations = kAtOnce,
+                    .round_trips = 2,
+                    .reads = groups + kAtOnce,
+                    .bytes_read = groups * kUnitBytes + kAtOnce * BlockReadBytes(kLength)}));
+  }
+}
+
 TEST_P(CostTest, WritesTakeTwoRoundTrips) {
   ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   size_t at_home = 0;

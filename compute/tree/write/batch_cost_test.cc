@@ -36,6 +36,9 @@ class BatchCostTest : public CostFixture, public testing::WithParamInterface<Tes
   }
   // Of 64 leaves.
   void ExpectTwoRoundTrips();
+  // The same with values in blocks: 1 RT more if `may_be_elsewhere`, on other servers than their
+  // leaves.
+  void ExpectFewRoundTripsWithBlocks(bool may_be_elsewhere);
 };
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, BatchCostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
@@ -114,9 +117,34 @@ void BatchCostTest::ExpectTwoRoundTrips() {
   }
 }
 
+void BatchCostTest::ExpectFewRoundTripsWithBlocks(bool may_be_elsewhere) {
+  const std::string value(100, 'v');
+  CostOfPuts(WithValue(keys_, value));
+  WarmUp();
+  CostOfPuts(WithValue(KeysOfLeaves(64), value));  // From now on puts are taken for updates.
+  size_t without = 0;
+  for (int i = 0; i < 10; ++i) {
+    const WireCounts cost = CostOfPuts(WithValue(KeysOfLeaves(64), value));
+    if (cost.sends != 0) continue;  // it asked for more
+    ++without;
+    EXPECT_EQ(Text(cost),
+              Text({.operations = 64,
+                    .round_trips = may_be_elsewhere ? cost.round_trips : 2,
+                    .reads = cost.reads,
+                    .writes = 128,
+                    .atomics = 128,
+                    .bytes_read = cost.reads * kUnitBytes,
+                    .bytes_written = uint64_t{64} * (kUnitBytes + BlockReadBytes(100))}));
+    EXPECT_LE(cost.round_trips, 3u);
+    EXPECT_LE(cost.reads, 80u);
+  }
+  EXPECT_GE(without, 5u);
+}
+
 TEST_P(BatchCostTest, WritesOfManyLeavesTakeTwoRoundTripsTogether) {
   ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   ExpectTwoRoundTrips();
+  ExpectFewRoundTripsWithBlocks(false);
 }
 
 TEST_P(BatchCostTest, AndSoDoThoseOfSeveralServers) {
@@ -125,6 +153,36 @@ TEST_P(BatchCostTest, AndSoDoThoseOfSeveralServers) {
   for (const std::string& key : KeysOfLeaves(64)) ++keys_on[PathTo(key).leaf.server()];
   EXPECT_EQ(keys_on.size(), 3u);
   ExpectTwoRoundTrips();
+  ExpectFewRoundTripsWithBlocks(true);
+}
+
+// The blocks are written before the leaf is locked: 1 RT more.
+TEST_P(BatchCostTest, WritesOfOneLeafWithBlocksTakeThreeRoundTripsTogether) {
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
+  std::sort(keys_.begin(), keys_.end());
+  const std::string value(100, 'v');
+  size_t alone = 0;
+  for (size_t i = 0; i + 64 < keys_.size() && alone < 20; i += 997) {
+    const RemotePtr leaf = PathTo(keys_[i]).leaf;
+    std::vector<std::string> keys;
+    for (size_t at = i; at < keys_.size() && PathTo(keys_[at]).leaf == leaf; ++at) {
+      keys.push_back(keys_[at]);
+    }
+    if (keys.size() < 10) continue;
+    CostOfPuts(WithValue(keys, value));  // makes room for references, and asks for memory
+    if (PathTo(keys.back()).leaf != leaf) continue;
+    const WireCounts cost = CostOfPuts(WithValue(keys, value));
+    if (cost.sends != 0) continue;
+    EXPECT_EQ(Text(cost), Text({.operations = keys.size(),
+                                .round_trips = 3,
+                                .reads = 1,
+                                .writes = 1 + keys.size(),
+                                .atomics = 2,
+                                .bytes_read = kLeafBytes,
+                                .bytes_written = kLeafBytes + keys.size() * BlockReadBytes(100)}));
+    ++alone;
+  }
+  EXPECT_GE(alone, 3u);
 }
 
 TEST_P(BatchCostTest, WritesOfRandomKeysTakeAtMostATenthOfARoundTripEach) {

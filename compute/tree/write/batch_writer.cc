@@ -60,7 +60,8 @@ BatchWriter::Group BatchWriter::NextGroup(Call& call) {
     size_t plain_end = group.end;
     size_t bytes = 0;
     while (plain_end < end && bytes < kMostBytes && is_plain(plain_end)) {
-      bytes += batch.value(plain_end++).size();
+      const size_t value_bytes = batch.value(plain_end++).size();
+      if (value_bytes > limits.value_bytes) bytes += value_bytes;
     }
     while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) {
       --plain_end;

@@ -45,7 +45,7 @@ class BatchWriter {
   static constexpr size_t kWindow = 64;
   // Most writes under one lock.
   static constexpr size_t kMostWrites = 4096;
-  // Most bytes of their values: blocks have buffers until the leaf is written.
+  // Most bytes of their values in blocks, which have buffers until the leaf is written.
   static constexpr size_t kMostBytes = size_t{256} << 10;
 
   // Writes that probably lie in one leaf; of a MultiModify, those of one key.

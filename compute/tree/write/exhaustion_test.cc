@@ -33,6 +33,13 @@ class ExhaustionTest : public testing::TestWithParam<Shape> {
     client_ = std::make_unique<TestClient>(*cluster_);
     session_ = client_->NewSession();
   }
+  static constexpr uint64_t kSmallMemory = uint64_t{512} << 10;
+  // Several times, if their values are in blocks.
+  static uint64_t PutsThatFillMemory() {
+    if (GetParam().value_bytes <= GetParam().parameters.inline_value_bytes) return 2'000;
+    return std::min<uint64_t>(8 * GetParam().servers * kSmallMemory / GetParam().value_bytes,
+                              20'000);
+  }
   std::string Value(char c) const { return std::string(GetParam().value_bytes, c); }
   // Puts random keys until a put fails.
   Status Fill() {
@@ -116,18 +123,32 @@ TEST_P(ExhaustionTest, AFullStoreStaysWholeAndUsable) {
 // Endless overwriting takes no more memory than the blocks in their grace period. Large blocks fill
 // the memory soon, and each time the session waits.
 TEST_P(ExhaustionTest, OverwritesGiveBlocksBack) {
-  constexpr uint64_t kMemoryBytes = uint64_t{512} << 10;
-  ASSERT_NO_FATAL_FAILURE(Open(kMemoryBytes));
-  const uint64_t times_of_memory = 8 * GetParam().servers;
-  const uint64_t puts = GetParam().value_bytes > GetParam().parameters.inline_value_bytes
-                            ? times_of_memory * kMemoryBytes / GetParam().value_bytes
-                            : 2'000;
+  ASSERT_NO_FATAL_FAILURE(Open(kSmallMemory));
   for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(session_->Put(NumberKey(i), Value('a')));
-  for (uint64_t i = 0; i < std::min<uint64_t>(puts, 20'000); ++i) {
+  for (uint64_t i = 0; i < PutsThatFillMemory(); ++i) {
     const std::string key = NumberKey(i % 20);
     const Status put = session_->Put(key, Value(static_cast<char>('a' + i % 26)));
     ASSERT_TRUE(put) << i << ": " << put.error().ToString();
     model_[key] = Value(static_cast<char>('a' + i % 26));
+  }
+  refused_ = NumberKey(99);
+  ASSERT_NO_FATAL_FAILURE(ExpectSame());
+}
+
+// Also those of batches: of few and of many writes of a leaf, and of equal keys, of which the last
+// one alone is stored.
+TEST_P(ExhaustionTest, OverwritesOfBatchesGiveBlocksBack) {
+  ASSERT_NO_FATAL_FAILURE(Open(kSmallMemory));
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(session_->Put(NumberKey(i), Value('a')));
+  for (uint64_t i = 0; i < PutsThatFillMemory();) {
+    std::vector<KeyValue> pairs;
+    for (size_t left = 2 + random_() % 11; left != 0; --left, ++i) {
+      pairs.push_back({NumberKey(random_() % 20), Value(static_cast<char>('a' + i % 26))});
+      model_[pairs.back().key] = pairs.back().value;
+    }
+    for (const Status& put : session_->MultiPut(pairs)) {
+      ASSERT_TRUE(put) << i << ": " << put.error().ToString();
+    }
   }
   refused_ = NumberKey(99);
   ASSERT_NO_FATAL_FAILURE(ExpectSame());

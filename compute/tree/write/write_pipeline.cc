@@ -121,13 +121,16 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
   for (Job* job : lane.taken()) {
     if (*job && !(*job)->locked.lock.TryTakeTurn()) GiveUp(call, chunk, *job);
   }
+  // All blocks come before the first lock: none is held while they are transferred.
   for (Job* job : lane.taken()) {
     if (!*job) continue;
     for (std::optional<NewBlock>& block : chunk.BlocksOf(**job)) {
       const bool is_here = block && block->server() == lane.server;
       if (is_here) block->AddWrite(lane.tries.For(lane.server, 1));
     }
-    leaves_.AddTry(**job, lane.tries.For(lane.server, LeafLocker::kMaxTryVerbs));
+  }
+  for (Job* job : lane.taken()) {
+    if (*job) leaves_.AddTry(**job, lane.tries.For(lane.server, LeafLocker::kMaxTryVerbs));
   }
   if (!lane.tries.used().empty()) {
     co_await context_.links.ExecuteAll(op, lane.tries.used());
