@@ -12,11 +12,11 @@ namespace {
 SeparatorNode* NodeOf(uint64_t word) { return std::bit_cast<SeparatorNode*>(word); }
 uint64_t WordOf(const SeparatorNode* node) { return reinterpret_cast<uint64_t>(node); }
 
-// Of a run of separators, at most 1/kTieFraction may have the digest of the one before. Digests tell
+// At most 1/kTieFraction of a run of separators have the digest of the one before. Digests tell
 // keys apart that differ in the first kDigestBytes behind a common prefix: they have 31 bits.
 constexpr size_t kTieFraction = 8;
 constexpr int kDigestBytes = 4;
-// Separators of a part that is cut between prefixes, on average: smaller ones would make many levels.
+// Separators of a part that is cut between prefixes, on average. Smaller ones make many levels.
 constexpr size_t kLeastRun = 32;
 
 // A node with one separator, which no key is below. It is never freed: a store may be destroyed

@@ -29,7 +29,7 @@ class NewBlock {
   // Bytes of the content that a block for the value of `entry` has; `kind`: kBlock or kLong.
   static uint32_t ContentBytes(const Entry& entry, Entry::Kind kind);
 
-  // Takes `memory`, which is for ContentBytes, and has `entry`, which stores the value itself, refer
+  // Takes `memory`, which is for ContentBytes. `entry`, which stores the value itself, then refers
   // to it. This outlives the entry.
   // Errors: NoResources: no registered memory. The entry is as it was.
   Status Take(Links& links, Allocated<BlockPtr> memory, Entry::Kind kind, Entry& entry);

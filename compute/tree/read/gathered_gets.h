@@ -2,8 +2,8 @@
 //
 // A group of them goes through GetPipeline. A get goes on when the memory server of its own leaf
 // has answered: it waits for no other one, unless values are in blocks: those of the gets of one
-// server are read together, from wherever they are. A get that is alone in its session does not wait
-// for others.
+// server are read together, wherever they are. A get that is alone in its session does not wait for
+// others.
 //
 // Thread-safety: none; one for each session.
 // Cost: 1 RT, shared by the group. For a key that is not plain that of Getter; and 1 RT, shared,

@@ -25,6 +25,15 @@ class BatchCostTest : public CostFixture, public testing::WithParamInterface<Tes
     for (const WireCounts& one : Since(before, session_->counters()).wire) total += one;
     return total;
   }
+  // Of keys_, which are sorted, those from number `first` on that are in its leaf.
+  std::vector<std::string> KeysOfLeafFrom(size_t first) {
+    const RemotePtr leaf = PathTo(keys_[first]).leaf;
+    std::vector<std::string> keys;
+    for (size_t at = first; at < keys_.size() && PathTo(keys_[at]).leaf == leaf; ++at) {
+      keys.push_back(keys_[at]);
+    }
+    return keys;
+  }
   // New keys just above an existing one: all in its leaf.
   std::vector<std::string> KeysJustAboveOne(uint64_t count) {
     const std::string& key = keys_[random_() % keys_.size()];
@@ -48,11 +57,7 @@ TEST_P(BatchCostTest, WritesOfOneLeafTakeTwoRoundTripsTogether) {
   std::sort(keys_.begin(), keys_.end());
   size_t alone = 0;
   for (size_t i = 0; i + 64 < keys_.size() && alone < 20; i += 997) {
-    const RemotePtr leaf = PathTo(keys_[i]).leaf;
-    std::vector<std::string> keys;
-    for (size_t at = i; at < keys_.size() && PathTo(keys_[at]).leaf == leaf; ++at) {
-      keys.push_back(keys_[at]);
-    }
+    std::vector<std::string> keys = KeysOfLeafFrom(i);
     if (keys.size() < 10) continue;
     while (keys.size() < 64) keys.push_back(keys[random_() % keys.size()]);
     std::shuffle(keys.begin(), keys.end(), random_);
@@ -164,10 +169,7 @@ TEST_P(BatchCostTest, WritesOfOneLeafWithBlocksTakeThreeRoundTripsTogether) {
   size_t alone = 0;
   for (size_t i = 0; i + 64 < keys_.size() && alone < 20; i += 997) {
     const RemotePtr leaf = PathTo(keys_[i]).leaf;
-    std::vector<std::string> keys;
-    for (size_t at = i; at < keys_.size() && PathTo(keys_[at]).leaf == leaf; ++at) {
-      keys.push_back(keys_[at]);
-    }
+    const std::vector<std::string> keys = KeysOfLeafFrom(i);
     if (keys.size() < 10) continue;
     CostOfPuts(WithValue(keys, value));  // makes room for references, and asks for memory
     if (PathTo(keys.back()).leaf != leaf) continue;

@@ -72,7 +72,7 @@ class LeafWriter {
   // Requires: keys that a leaf stores itself, and values of WriteBatch::kLongestTogether at most.
   // Errors: as WriteUntilDone, with the loss noted in `op`. An error is that of all writes up to
   // `end`.
-  // Cost: 2 RT; 1 RT more if some values go to blocks, if a few writes need more units than the hint
+  // Cost: 2 RT; 1 RT more if some values go to blocks, if few writes need more units than the hint
   // told; 4 RT with splits, for one parent.
   Task<Status> WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
                           const NodeCache::Step& path, WriteTally& tally);
