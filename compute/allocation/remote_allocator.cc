@@ -57,22 +57,24 @@ Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Asker asker, Se
   co_return Allocated<RemotePtr>(*this, node, node_bytes_, piece.stamp);
 }
 
-Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Asker asker, uint32_t length) {
+Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Asker asker,
+                                                                 std::optional<ServerId> near,
+                                                                 uint32_t length) {
   const uint32_t bytes = BlockBytes(length);
   {
     const std::lock_guard lock(mutex_);
-    const std::optional<BlockPtr> block = TakeFreed(bytes, {}, asker.scheduler.Now(), true);
+    const std::optional<BlockPtr> block = TakeFreed(bytes, near, asker.scheduler.Now());
     if (block) co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
   }
   const Wanted wanted{control::ExtentKind::kBlocks, bytes};
-  const Result<Piece> piece = co_await Allocate(asker, std::nullopt, wanted);
+  const Result<Piece> piece = co_await Allocate(asker, near, wanted);
   if (piece) {
     const BlockPtr block(piece.value().server, piece.value().offset, piece.value().generation);
     co_return Allocated<BlockPtr>(*this, block, bytes, piece.value().stamp);
   }
   // As a last resort reuse memory within its grace: a late reader notices the change.
   const std::lock_guard lock(mutex_);
-  const std::optional<BlockPtr> block = TakeFreed(bytes, {}, asker.scheduler.Now(), false);
+  const std::optional<BlockPtr> block = TakeFreedEarly(bytes);
   if (!block) co_return piece.error();
   co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
 }
@@ -85,28 +87,51 @@ void RemoteAllocator::TakeBlocks(std::optional<ServerId> near, Clock::time_point
   if (candidates.up.empty()) return;
   const ServerId server = candidates.up.front();
   const std::lock_guard lock(mutex_);
+  const AllocationStamp stamp = StampAt(server);
+  uint32_t bytes = 0;
+  FreedBlocks* freed = nullptr;  // of that size
   for (BlockWish& wish : wishes) {
-    const uint32_t bytes = BlockBytes(wish.length);
-    std::optional<BlockPtr> block = TakeFreed(bytes, server, now, true);
+    if (freed == nullptr || BlockBytes(wish.length) != bytes) {
+      bytes = BlockBytes(wish.length);
+      freed = &freed_blocks_[{bytes, server}];
+    }
+    std::optional<BlockPtr> block = TakeFreed(*freed, server, now);
     if (!block) {
       const std::optional<Piece> piece = Cut(server, {control::ExtentKind::kBlocks, bytes});
       if (!piece) return;
       block.emplace(piece->server, piece->offset, piece->generation);
     }
-    wish.memory = Allocated<BlockPtr>(*this, *block, bytes, StampAt(server));
+    wish.memory = Allocated<BlockPtr>(*this, *block, bytes, stamp);
   }
 }
 
-std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, std::optional<ServerId> server,
-                                                   Clock::time_point now, bool after_grace) {
-  auto of_server = freed_blocks_.lower_bound({bytes, server.value_or(ServerId{0})});
-  for (; of_server != freed_blocks_.end() && of_server->first.first == bytes; ++of_server) {
-    const ServerId here = of_server->first.second;
-    if (server && here != *server) break;
-    std::deque<FreedBlock>& freed = of_server->second;
-    // In the order freed.
-    const bool is_ready = !freed.empty() && (!after_grace || freed.front().reusable_at <= now);
-    if (!is_ready || (after_grace && IsDown(here, now)) || !IsConfirmed(here)) continue;
+std::optional<BlockPtr> RemoteAllocator::TakeFreed(FreedBlocks& freed, ServerId server,
+                                                   Clock::time_point now) {
+  const bool is_ready = !freed.empty() && freed.front().reusable_at <= now;
+  if (!is_ready || IsDown(server, now) || !IsConfirmed(server)) return std::nullopt;
+  const BlockPtr taken = freed.front().pointer.NextGeneration();
+  freed.pop_front();
+  return taken;
+}
+
+std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, std::optional<ServerId> near,
+                                                   Clock::time_point now) {
+  if (const auto here = near ? freed_blocks_.find({bytes, *near}) : freed_blocks_.end();
+      here != freed_blocks_.end()) {
+    if (const std::optional<BlockPtr> taken = TakeFreed(here->second, *near, now)) return taken;
+  }
+  auto each = freed_blocks_.lower_bound({bytes, ServerId{0}});
+  for (; each != freed_blocks_.end() && each->first.first == bytes; ++each) {
+    if (const auto taken = TakeFreed(each->second, each->first.second, now)) return taken;
+  }
+  return std::nullopt;
+}
+
+std::optional<BlockPtr> RemoteAllocator::TakeFreedEarly(uint32_t bytes) {
+  auto each = freed_blocks_.lower_bound({bytes, ServerId{0}});
+  for (; each != freed_blocks_.end() && each->first.first == bytes; ++each) {
+    FreedBlocks& freed = each->second;
+    if (freed.empty() || !IsConfirmed(each->first.second)) continue;
     const BlockPtr taken = freed.front().pointer.NextGeneration();
     freed.pop_front();
     return taken;
@@ -130,21 +155,24 @@ bool RemoteAllocator::IsOfPresentLease(const AllocationStamp& stamp) const {
   return rules::IsGranted(since_[ToInteger(stamp.server)], stamp.registrations);
 }
 
-bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now, uint64_t began) {
-  const BlockPtr pointer = block.ptr();
-  const uint32_t bytes = BlockBytes(block.length);
+bool RemoteAllocator::FreeBlocks(std::span<const BlockRef> blocks, Clock::time_point now,
+                                 uint64_t began) {
+  bool are_returns_due = false;
   const std::lock_guard lock(mutex_);
-  if (!MayFree(pointer.server(), began)) {
-    LeaveBehind();
-    return false;
+  for (const BlockRef& block : blocks) {
+    const BlockPtr pointer = block.ptr();
+    const ServerId server = pointer.server();
+    const uint32_t bytes = BlockBytes(block.length);
+    if (!MayFree(server, began)) {
+      LeaveBehind();
+    } else if (IsOurs(server, pointer.offset())) {
+      freed_blocks_[{bytes, server}].push_back({pointer, now + kGrace});
+    } else {
+      ReturnFreed(server, {pointer.offset(), bytes, pointer.generation(), control::Past::kUsed});
+      are_returns_due = are_returns_due || FillsARequest(returns_[server].ranges);
+    }
   }
-  if (IsOurs(pointer.server(), pointer.offset())) {
-    freed_blocks_[{bytes, pointer.server()}].push_back({pointer, now + kGrace});
-    return false;
-  }
-  ReturnFreed(pointer.server(),
-              {pointer.offset(), bytes, pointer.generation(), control::Past::kUsed});
-  return FillsARequest(returns_[pointer.server()].ranges);
+  return are_returns_due;
 }
 
 bool RemoteAllocator::FreeNode(RemotePtr node, uint64_t began) {

@@ -58,7 +58,7 @@ enum class NodeKind : uint8_t { kLeaf, kInternal };
 class RemoteAllocator {
  public:
   using Clock = Scheduler::Clock;
-  static constexpr std::chrono::milliseconds kGrace{1000};
+  static constexpr std::chrono::milliseconds kGrace{20};
   static constexpr std::chrono::seconds kBetweenWaits{30};
 
   // `patience`: see JudgeRefusal.
@@ -83,8 +83,9 @@ class RemoteAllocator {
   // not.
   // Cost: 0 RT; 1 RT for each server asked for more memory or about its lease.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Asker asker, ServerId near, NodeKind kind);
-  // The same for a block that holds a value of `length` bytes.
-  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Asker asker, uint32_t length);
+  // The same for a block that holds a value of `length` bytes. Without `near`: anywhere.
+  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Asker asker, std::optional<ServerId> near,
+                                                  uint32_t length);
   struct BlockWish {
     uint32_t length;
     Allocated<BlockPtr> memory{};
@@ -95,14 +96,14 @@ class RemoteAllocator {
   // Takes back memory that was never reachable and has no WRITE in flight. `bytes`: as allocated.
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
-  // Takes back a block that no entry refers to any more. Returns whether enough memory waits to be
-  // given back that a call of `GiveBackReturns` is due. The operation that removed it `began` when
-  // leases() was that. It is left to a sweeper if the memory server has given a lease since (rule
-  // R9), or none: it may be another's by now.
-  bool FreeBlock(const BlockRef& block, Clock::time_point now, uint64_t began);
+  // Takes back blocks that no entry refers to any more. Returns whether enough memory waits to be
+  // given back that a call of `GiveBackReturns` is due. The operation that removed them `began` when
+  // leases() was that. A block is left to a sweeper if its memory server has given a lease since
+  // (rule R9), or none: it may be another's by now.
+  bool FreeBlocks(std::span<const BlockRef> blocks, Clock::time_point now, uint64_t began);
   // The same of a node that nothing leads to any more.
   bool FreeNode(RemotePtr node, uint64_t began);
-  // Gives back to the memory servers what FreeBlock left for them. Keeps what is for a server to
+  // Gives back to the memory servers what FreeBlocks left for them. Keeps what is for a server to
   // which the endpoint has no working queue pair. What is refused, or gets no answer, is left to a
   // sweeper.
   // Cost: 1 RT for each few blocks.
@@ -110,7 +111,7 @@ class RemoteAllocator {
   // The same for one server. `reconnects`: where the queue pair may have been lost long ago.
   Task<void> GiveBackTo(Scheduler& scheduler, ServerId server, bool reconnects = false);
 
-  // Whether as much waits to be given back to some server as makes FreeBlock return true. Only
+  // Whether as much waits to be given back to some server as makes FreeBlocks return true. Only
   // servers that the endpoint can reach.
   bool AreReturnsDue(const Endpoint& endpoint);
   bool is_giving_back() const { return returns_under_way_ != 0; }
@@ -254,9 +255,14 @@ class RemoteAllocator {
   bool IsOfPresentLease(const AllocationStamp& stamp) const;
   void Forget(ServerId server, const Lease& lease);
   void ForgetOlder(ServerId server, const Lease& lease);
-  // From `server`; from any if there is none.
-  std::optional<BlockPtr> TakeFreed(uint32_t bytes, std::optional<ServerId> server,
-                                    Clock::time_point now, bool after_grace);
+  using FreedBlocks = std::deque<FreedBlock>;
+  // The one that was freed first, if its grace has passed. `freed` are of one size.
+  std::optional<BlockPtr> TakeFreed(FreedBlocks& freed, ServerId server, Clock::time_point now);
+  // From `near`, or else from any server.
+  std::optional<BlockPtr> TakeFreed(uint32_t bytes, std::optional<ServerId> near,
+                                    Clock::time_point now);
+  // Likewise, within its grace.
+  std::optional<BlockPtr> TakeFreedEarly(uint32_t bytes);
   // Cuts a piece from the extents granted on `server`.
   std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
 
@@ -303,7 +309,7 @@ class RemoteAllocator {
   Placement placement_;
   FillAlarm alarm_;
   // By size, and server.
-  std::map<std::pair<uint32_t, ServerId>, std::deque<FreedBlock>> freed_blocks_;
+  std::map<std::pair<uint32_t, ServerId>, FreedBlocks> freed_blocks_;
   std::map<ServerId, Returns> returns_;                      // freed here, to be given back
   std::set<std::pair<ServerId, uint64_t>> unknown_returns_;  // with their queue pairs
   const std::chrono::milliseconds patience_;

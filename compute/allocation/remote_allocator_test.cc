@@ -99,14 +99,15 @@ class RemoteAllocatorTest : public ::testing::Test {
   BlockPtr Block() {
     lost_.reset();
     Allocated<BlockPtr> block =
-        scheduler_->Run(allocator_.AllocateBlock({*scheduler_, wire_, lost_}, kBlockLength))
+        scheduler_->Run(allocator_.AllocateBlock({*scheduler_, wire_, lost_}, {}, kBlockLength))
             .value();
     block.Linked();
     return block.pointer();
   }
   void FreeLongAgo(BlockPtr block) {
-    allocator_.FreeBlock({block.word(), kBlockLength, 0}, scheduler_->Now() - std::chrono::hours(1),
-                         allocator_.leases());
+    const BlockRef freed{block.word(), kBlockLength, 0};
+    allocator_.FreeBlocks({&freed, 1}, scheduler_->Now() - std::chrono::hours(1),
+                          allocator_.leases());
   }
   // Frees a block of another compute server.
   void FreeAnothers(ServerId server, uint64_t number) {
@@ -202,8 +203,8 @@ TEST_F(RemoteAllocatorTest, BlocksOfOthersGoBackToTheirMemoryServer) {
   const uint64_t others = own.offset() + 8 * FakeLeaseServer::kExtentBytes;
   const auto free_another = [&](uint64_t number) {
     const BlockPtr block(own.server(), others + number * 256, 5);
-    return allocator_.FreeBlock({block.word(), kBlockLength, 0}, scheduler_->Now(),
-                                allocator_.leases());
+    const BlockRef freed{block.word(), kBlockLength, 0};
+    return allocator_.FreeBlocks({&freed, 1}, scheduler_->Now(), allocator_.leases());
   };
   constexpr uint64_t kMany = control::ReleaseRequest::kMaxRanges;
   for (uint64_t i = 1; i < kMany; ++i) EXPECT_FALSE(free_another(i));

@@ -52,9 +52,11 @@ Task<Result<Allocated<RemotePtr>>> SessionAllocator::AllocateNode(Op& op, Server
   });
 }
 
-Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op, uint32_t length) {
-  return AllocateInReach<BlockPtr>(op, [this, &op, length](std::optional<ServerId>& lost) {
-    return allocator_.AllocateBlock({links_.scheduler(), op.wire, lost}, length);
+Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op,
+                                                                  std::optional<ServerId> near,
+                                                                  uint32_t length) {
+  return AllocateInReach<BlockPtr>(op, [this, &op, near, length](std::optional<ServerId>& lost) {
+    return allocator_.AllocateBlock({links_.scheduler(), op.wire, lost}, near, length);
   });
 }
 
@@ -95,8 +97,9 @@ Task<bool> SessionAllocator::HasOthers() {
   co_return false;
 }
 
-void SessionAllocator::FreeBlock(const Op& op, const BlockRef& block) {
-  if (allocator_.FreeBlock(block, links_.scheduler().Now(), op.began.leases)) StartGivingBack();
+void SessionAllocator::FreeBlocks(const Op& op, std::span<const BlockRef> blocks) {
+  if (blocks.empty()) return;
+  if (allocator_.FreeBlocks(blocks, links_.scheduler().Now(), op.began.leases)) StartGivingBack();
 }
 
 void SessionAllocator::FreeNode(const Op& op, RemotePtr node) {

@@ -22,7 +22,8 @@ class SessionAllocator {
 
   // As in RemoteAllocator. Notes a lost server in `op`.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
-  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
+  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, std::optional<ServerId> near,
+                                                  uint32_t length);
   void TakeBlocks(std::optional<ServerId> near, std::span<RemoteAllocator::BlockWish> wishes);
   // Whether an operation that ended with `error` is to be tried again, because other compute
   // servers may have given memory back by then. Waits a little before that. Requires (unchecked):
@@ -30,7 +31,7 @@ class SessionAllocator {
   Task<bool> AwaitMemory(const Error& error);
   // Gives memory back to memory servers in the background where that is due.
   // As long as that is under way, the session must be polled: epochs wait for it.
-  void FreeBlock(const Op& op, const BlockRef& block);
+  void FreeBlocks(const Op& op, std::span<const BlockRef> blocks);
   void FreeNode(const Op& op, RemotePtr node);
   bool is_giving_back() const { return is_giving_back_; }
   // As in RemoteAllocator.

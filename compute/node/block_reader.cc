@@ -62,9 +62,9 @@ Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const LongR
     reads.Add(ref.block, LongKeyReadBytes(ref.block));
   }
   BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(reads.buffer_bytes()));
-  const std::span<Batch* const> batches = reads.BatchesTo(buffer.address());
-  co_await links_.ExecuteAll(op, batches);
-  for (const Batch* batch : batches) {
+  reads.AddTo(buffer.address());
+  co_await links_.ExecuteAll(op, reads.batches());
+  for (const Batch* batch : reads.batches()) {
     if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
   }
   for (size_t i = 0; i < refs.size(); ++i) {

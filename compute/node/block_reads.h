@@ -26,23 +26,26 @@ class BlockReads {
   }
   // Adds the first `bytes` of `block`, which has the next number, from 0 on.
   void Add(const BlockRef& block, uint32_t bytes) {
-    all_.push_back({block, bytes, nullptr});
+    all_.push_back({block, bytes});
     buffer_bytes_ += BufferBytes(bytes);
   }
   size_t size() const { return all_.size(); }
   // Of all together.
   size_t buffer_bytes() const { return buffer_bytes_; }
 
-  // Returns the batches that read all to `into`, which has buffer_bytes() and lives until the last
+  // Makes the batches that read all to `into`, which has buffer_bytes() and lives until the last
   // call of bytes().
-  std::span<Batch* const> BatchesTo(LocalAddress into) {
+  void AddTo(LocalAddress into) {
     for (One& one : all_) {
       const BlockPtr at = one.block.ptr();
-      one.read = &batches_.For(at.server(), 1).Add(Verb::Read(at.offset(), one.bytes, into));
+      one.batch = &batches_.For(at.server(), 1);
+      one.read = &one.batch->Add(Verb::Read(at.offset(), one.bytes, into));
       into = into + BufferBytes(one.bytes);
     }
-    return batches_.used();
   }
+  // After AddTo: all batches, and the one that reads the block.
+  std::span<Batch* const> batches() const { return batches_.used(); }
+  Batch& batch(size_t number) const { return *all_[number].batch; }
 
   // Of both: the batches have ended.
   bool is_read(size_t number) const { return all_[number].read->status == VerbStatus::kSuccess; }
@@ -56,7 +59,8 @@ class BlockReads {
   struct One {
     BlockRef block;
     uint32_t bytes;
-    const Verb* read;
+    Batch* batch = nullptr;
+    const Verb* read = nullptr;
   };
 
   std::vector<One> all_;

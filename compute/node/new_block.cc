@@ -1,5 +1,7 @@
 #include "compute/node/new_block.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "compute/rules/rules.h"
@@ -11,25 +13,40 @@ uint32_t NewBlock::ContentBytes(const Entry& entry, Entry::Kind kind) {
                                     : static_cast<uint32_t>(entry.stored.size());
 }
 
-Status NewBlock::Take(Links& links, Allocated<BlockPtr> memory, Entry::Kind kind, Entry& entry) {
-  BOOST_OUTCOME_TRY(buffer, links.Buffer(BlockReadBytes(ContentBytes(entry, kind))));
-  bytes_ = std::move(buffer);
+void NewBlock::Take(Allocated<BlockPtr> memory, LocalAddress bytes, Entry::Kind kind,
+                    Entry& entry) {
+  bytes_ = bytes;
   memory_ = std::move(memory);
   const BlockPtr pointer = memory_.pointer();
   if (kind == Entry::Kind::kLong) {
-    ref_ = EncodeLongBlock(pointer, entry.key, entry.stored, bytes_.data());
+    ref_ = EncodeLongBlock(pointer, entry.key, entry.stored, bytes_.data);
     entry.stored = {reinterpret_cast<const char*>(&ref_), sizeof ref_};
   } else {
-    ref_.block = EncodeBlock(pointer, entry.stored, bytes_.data());
+    ref_.block = EncodeBlock(pointer, entry.stored, bytes_.data);
     entry.stored = {reinterpret_cast<const char*>(&ref_), sizeof ref_.block};
   }
   entry.kind = kind;
-  return Ok();
 }
 
-void NewBlock::AddWrite(Batch& batch) {
-  write_ = &batch.Add(
-      Verb::Write(memory_.pointer().offset(), BlockReadBytes(ref_.block.length), bytes_.address()));
+bool NewBlock::LiesBehind(const NewBlock& before) const {
+  const uint32_t bytes = BlockBytes(before.ref_.block.length);
+  const BlockPtr here = memory_.pointer();
+  const BlockPtr there = before.memory_.pointer();
+  return here.server() == there.server() && here.offset() == there.offset() + bytes &&
+         bytes_.data == before.bytes_.data + bytes && bytes_.key == before.bytes_.key;
+}
+
+void NewBlock::AddWrite(Batch& batch, const NewBlock* before) {
+  const uint32_t length = BlockReadBytes(ref_.block.length);
+  if (before != nullptr && LiesBehind(*before)) {
+    // What is between them belongs to the one before: nobody reads it, but it is written.
+    const uint32_t unused = BlockReadBytes(before->ref_.block.length);
+    std::fill(before->bytes_.data + unused, bytes_.data, std::byte{0});
+    write_ = before->write_;
+    write_->length = static_cast<uint32_t>(bytes_.data - write_->local.data) + length;
+  } else {
+    write_ = &batch.Add(Verb::Write(memory_.pointer().offset(), length, bytes_));
+  }
   memory_.Posted();
 }
 

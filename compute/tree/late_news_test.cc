@@ -63,6 +63,8 @@ class LateServerTest : public SimulatedClients {
     const auto found = std::ranges::find_if(keys, is_on_late_server);
     ASSERT_NE(found, keys.end());
     key_ = *found;
+    // So much of it that the next blocks are on the other server.
+    ASSERT_TRUE(others_->Put(key_, std::string(20'000, 'l')));
   }
   bool IsOnFirstServer(const std::string& value) {
     const std::span<const std::byte> memory = network_.Memory(memory_[0]->address());

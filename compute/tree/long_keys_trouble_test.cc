@@ -116,11 +116,13 @@ TEST_F(LongKeysTroubleTest, AScanEmitsAKeyOfBothFormsOnce) {
 
 TEST_F(LongKeysTroubleTest, ThoseOnALostServerDoNotStopUpdatesOfOthers) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 250, 16}, 2));
+  // More than the server of their leaf takes alone.
+  const std::string value(2000, 'v');
   std::vector<std::string> within_reach;
   size_t count = 0;
   for (int i = 0; i < 12; ++i) {
     const std::string key = std::string(100, 'b') + NumberKey(i, 4);
-    ASSERT_TRUE(session_->Put(key, "v"));
+    ASSERT_TRUE(session_->Put(key, value));
     const std::optional<BlockRef> block = BlockOf(key);
     ASSERT_TRUE(block);
     ++count;

@@ -42,8 +42,8 @@ class EpochAcknowledgerTest : public ::testing::Test {
     Registration registration;
     registration.lease = {ComputeId{7}, 1};
     store_.allocator.Registered(server, registration);
-    const BlockPtr block(server, 1 << 20, 5);
-    store_.allocator.FreeBlock({block.word(), 100, 0}, scheduler_.Now(), store_.allocator.leases());
+    const BlockRef block{BlockPtr(server, 1 << 20, 5).word(), 100, 0};
+    store_.allocator.FreeBlocks({&block, 1}, scheduler_.Now(), store_.allocator.leases());
   }
   // The lock of a node on the server stays unsettled.
   void Orphan(ServerId server) {

@@ -170,9 +170,8 @@ TEST(LeaseKeeperThread, EndsOnceMemoryUnderWayIsGivenBack) {
   store.allocator.Registered(ServerId{0}, registration);
   constexpr int kRequests = 3;
   for (uint64_t i = 0; i < kRequests * control::ReleaseRequest::kMaxRanges; ++i) {
-    const BlockPtr anothers(ServerId{0}, (1 << 20) + i * 256, 5);
-    store.allocator.FreeBlock({anothers.word(), 100, 0}, Scheduler::Clock::now(),
-                              store.allocator.leases());
+    const BlockRef anothers{BlockPtr(ServerId{0}, (1 << 20) + i * 256, 5).word(), 100, 0};
+    store.allocator.FreeBlocks({&anothers, 1}, Scheduler::Clock::now(), store.allocator.leases());
   }
   EpochAcknowledger epochs(store);
   LeaseKeeper keeper(store.servers, &store.allocator, nullptr, &epochs);

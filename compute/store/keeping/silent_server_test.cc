@@ -232,5 +232,35 @@ TEST_F(SilentServerTest, GetsFromOtherServersAreAnswered) {
   EXPECT_EQ(from_silent, silent_.size());
 }
 
+// Their leaves are on the other server. Its share of the blocks is less than all of them.
+TEST_F(SilentServerTest, GetsOfValuesInBlocksOfOtherServersAreAnswered) {
+  const std::string value(1000, 'v');
+  for (const std::string& key : healthy_) ASSERT_TRUE(session_->Put(key, value));
+  session_->WaitAll();
+  plan_.silent = {kSilent};
+  const auto get = [&](OpenSession& on, const std::string& key, size_t& count) -> Task<void> {
+    EXPECT_EQ((co_await on.AsyncGet(key)).value(), value);
+    ++count;
+  };
+  size_t one_by_one = 0;
+  std::vector<std::unique_ptr<OpenSession>> others;
+  for (const std::string& key : healthy_) {
+    OpenSession& other = *others.emplace_back(client_.NewSession(plan_));
+    other.Spawn(get(other, key, one_by_one));
+    for (int i = 0; i < kPolls; ++i) other.Poll();
+  }
+  ASSERT_GT(one_by_one, 0u);
+  ASSERT_LT(one_by_one, healthy_.size());
+  size_t together = 0;
+  for (const std::string& key : healthy_) session_->Spawn(get(*session_, key, together));
+  for (int i = 0; i < kPolls; ++i) session_->Poll();
+  EXPECT_EQ(together, one_by_one);
+  plan_.silent.clear();
+  session_->WaitAll();
+  EXPECT_EQ(together, healthy_.size());
+  for (const auto& other : others) other->WaitAll();
+  EXPECT_EQ(one_by_one, healthy_.size());
+}
+
 }  // namespace
 }  // namespace gossamer

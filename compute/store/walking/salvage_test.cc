@@ -29,11 +29,11 @@ class SalvageTest : public testing::Test {
     options.chunk_bytes = uint64_t{64} << 10;
     return options;
   }
-  // One leaf whose values are blocks on both servers.
+  // One leaf whose values are blocks on both servers: too many bytes for that of the leaf alone.
   void FillOneLeaf() {
     const std::unique_ptr<OpenSession> session = client_.NewSession();
     for (uint64_t i = 0; i < kSalvaged; ++i) {
-      ASSERT_TRUE(session->Put(NumberKey(i), std::string(100, 'v')));
+      ASSERT_TRUE(session->Put(NumberKey(i), std::string(2000, 'v')));
     }
     ASSERT_EQ(client_.Root().level(), 0u);
     ASSERT_THAT(KeysWithBlocksElsewhere(), testing::SizeIs(testing::Gt(3u)));

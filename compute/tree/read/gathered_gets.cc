@@ -35,10 +35,25 @@ Task<void> GatheredGets::Read(Gets::Group& group, const GetPipeline::Part& part,
   for (const size_t i : part.keys()) {
     if (group.state.answer(i).verdict != GetJob::Verdict::kBlock) gather_.Resume(group, i);
   }
-  if (in_blocks.count != 0) {
-    co_await pipeline_.GetBlocks(op, group.joined(), group.state, in_blocks);
-    Resume(group, in_blocks);
-  }
+  pipeline_.Count(op);
+  if (in_blocks.count == 0) co_return;
+  op.wire = {};
+  const auto blocks = pipeline_.TakeBlocks();
+  pipeline_.PrepareBlocks(group.joined(), group.state, in_blocks, *blocks);
+  Resume(group, blocks->rest);
+  const std::span<const GetPipeline::Part> parts = blocks->parts;
+  Workers others(links_.scheduler());
+  for (size_t i = 1; i < parts.size(); ++i) others.Start(ReadBlocks(group, *blocks, parts[i], op));
+  if (!parts.empty()) co_await ReadBlocks(group, *blocks, parts.front(), op);
+  if (others.running() != 0) co_await others.Wait();
+}
+
+Task<void> GatheredGets::ReadBlocks(Gets::Group& group, const GetPipeline::Blocks& blocks,
+                                    const GetPipeline::Part& part, Op op) {
+  co_await links_.Execute(op, *part.batch);
+  if (&part != &blocks.parts.front()) op.wire.round_trips = 0;
+  pipeline_.JudgeBlocks(group.joined(), group.state, blocks, part);
+  Resume(group, part);
   pipeline_.Count(op);
 }
 

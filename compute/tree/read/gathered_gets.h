@@ -1,9 +1,8 @@
 // GatheredGets: gets of several coroutines that go out together.
 //
 // A group of them goes through GetPipeline. A get goes on when the memory server of its own leaf
-// has answered: it waits for no other one, unless values are in blocks: those of the gets of one
-// server are read together, wherever they are. A get that is alone in its session does not wait for
-// others.
+// has answered, and that of its block: it waits for no other one. A get that is alone in its
+// session does not wait for others.
 //
 // Thread-safety: none; one for each session.
 // Cost: 1 RT, shared by the group. For a key that is not plain that of Getter; and 1 RT, shared,
@@ -44,6 +43,9 @@ class GatheredGets {
   void End(Gets::Group& group) { group.state.GiveBuffersBack(); }
   // Executes the batch of a part of the group, and lets its gets go on.
   Task<void> Read(Gets::Group& group, const GetPipeline::Part& part, Op op);
+  // Likewise for a part of the blocks.
+  Task<void> ReadBlocks(Gets::Group& group, const GetPipeline::Blocks& blocks,
+                        const GetPipeline::Part& part, Op op);
   void Resume(const Gets::Group& group, const GetPipeline::Part& part);
 
   Links& links_;

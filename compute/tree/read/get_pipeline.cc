@@ -9,11 +9,11 @@
 
 namespace gossamer {
 
-GetPipeline::Part& GetPipeline::Chunk::PartOf(Batch& batch) {
+GetPipeline::Part& GetPipeline::PartOf(std::vector<Part>& parts, Batch& batch) {
   const auto has_it = [&batch](const Part& part) { return part.batch == &batch; };
-  const auto found = std::find_if(parts_.rbegin(), parts_.rend(), has_it);
-  if (found != parts_.rend()) return *found;
-  Part& part = parts_.emplace_back();
+  const auto found = std::find_if(parts.rbegin(), parts.rend(), has_it);
+  if (found != parts.rend()) return *found;
+  Part& part = parts.emplace_back();
   part.batch = &batch;
   return part;
 }
@@ -59,7 +59,7 @@ void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
     }
     Batch& batch = chunk.batches_.For(job.leaf().server(), GetJob::kMaxReads);
     job.AddReads(context_.geometry(), chunk.buffers_.address(i * GetJob::kBufferBytes), batch);
-    last = &chunk.PartOf(batch);
+    last = &PartOf(chunk.parts_, batch);
     last->Add(i);
   }
 }
@@ -83,40 +83,69 @@ void GetPipeline::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part&
 
 Task<void> GetPipeline::GetBlocks(Op& op, std::span<const KeyView> keys, Chunk& chunk,
                                   const Part& in_blocks) {
-  const auto blocks = idle_blocks_.Take();
-  BlockReads& reads = blocks->reads;
+  const BlocksLease blocks = TakeBlocks();
+  PrepareBlocks(keys, chunk, in_blocks, *blocks);
+  if (blocks->parts.empty()) co_return;
+  co_await context_.links.ExecuteAll(op, blocks->reads.batches());
+  for (const Part& part : blocks->parts) JudgeBlocks(keys, chunk, *blocks, part);
+}
+
+void GetPipeline::PrepareBlocks(std::span<const KeyView> keys, Chunk& chunk, const Part& in_blocks,
+                                Blocks& blocks) {
+  BlockReads& reads = blocks.reads;
   reads.Clear();
-  blocks->keys.count = 0;
+  blocks.parts.clear();
+  blocks.rest.count = 0;
+  Part read;
   for (const size_t i : in_blocks.keys()) {
-    if (chunk.first_of_[i] != i) continue;
+    const size_t first = chunk.first_of_[i];
+    if (first != i) {
+      const bool is_read = read.count != 0 && chunk.first_of_[read.numbers[read.count - 1]] == first;
+      (is_read ? read : blocks.rest).Add(i);
+      continue;
+    }
     const GetJob::Answer& answer = chunk.answers_[i];
     const BlockRef block = Entry{keys[i], answer.stored, answer.kind}.block();
     const uint32_t bytes = BlockReadBytes(block.length);
     const bool has_room =
         reads.buffer_bytes() + BlockReads::BufferBytes(bytes) <= BufferPool::kMaxBytes;
-    if (!has_room || !context_.blocks.Reaches(block)) continue;
+    if (!has_room || !context_.blocks.Reaches(block)) {
+      blocks.rest.Add(i);
+      continue;
+    }
+    blocks.read_of[i] = static_cast<uint8_t>(reads.size());
     reads.Add(block, bytes);
-    blocks->keys.Add(i);
+    read.Add(i);
   }
-  if (reads.size() == 0) co_return;
+  if (reads.size() == 0) return;
   Result<BufferLease> buffer = context_.links.Buffer(reads.buffer_bytes());
-  if (!buffer) co_return;
-  const std::span<Batch* const> batches = reads.BatchesTo(buffer.value().address());
-  chunk.blocks_.push_back(std::move(buffer.value()));
-  co_await context_.links.ExecuteAll(op, batches);
-  for (size_t number = 0; number < reads.size(); ++number) {
-    if (!reads.is_read(number)) continue;
-    const size_t i = blocks->keys.numbers[number];
-    GetJob::Answer& answer = chunk.answers_[i];
-    std::optional<std::string_view> value =
-        BlockReader::ValueIn(reads.block(number), reads.bytes(number));
-    if (value && answer.kind == Entry::Kind::kLong) value = BlockReader::ValueOf(keys[i], *value);
-    if (value) answer = {GetJob::Verdict::kFound, answer.kind, *value};
+  if (!buffer) {
+    blocks.rest = in_blocks;
+    return;
   }
+  reads.AddTo(buffer.value().address());
+  chunk.blocks_.push_back(std::move(buffer.value()));
+  for (const size_t i : read.keys()) {
+    Batch& batch = reads.batch(blocks.read_of[chunk.first_of_[i]]);
+    PartOf(blocks.parts, batch).Add(i);
+  }
+}
+
+void GetPipeline::JudgeBlocks(std::span<const KeyView> keys, Chunk& chunk, const Blocks& blocks,
+                              const Part& part) {
   uint64_t answered = 0;
-  for (const size_t i : in_blocks.keys()) {
-    chunk.answers_[i] = chunk.answers_[chunk.first_of_[i]];
-    if (chunk.answers_[i].is_plain()) ++answered;
+  for (const size_t i : part.keys()) {
+    GetJob::Answer& answer = chunk.answers_[i];
+    const size_t first = chunk.first_of_[i];
+    if (first != i) {
+      answer = chunk.answers_[first];
+    } else if (const size_t number = blocks.read_of[i]; blocks.reads.is_read(number)) {
+      std::optional<std::string_view> value =
+          BlockReader::ValueIn(blocks.reads.block(number), blocks.reads.bytes(number));
+      if (value && answer.kind == Entry::Kind::kLong) value = BlockReader::ValueOf(keys[i], *value);
+      if (value) answer = {GetJob::Verdict::kFound, answer.kind, *value};
+    }
+    if (answer.is_plain()) ++answered;
   }
   CountAnswered(answered);
 }

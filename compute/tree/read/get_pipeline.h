@@ -38,6 +38,15 @@ class GetPipeline {
     void Add(size_t number) { numbers[count++] = static_cast<uint8_t>(number); }
   };
 
+  // The blocks of some keys' values.
+  struct Blocks {
+    BlockReads reads;
+    std::array<uint8_t, kMaxKeys> read_of;  // by the number of the key, if that is no equal one's
+    std::vector<Part> parts;                // each is read from one memory server
+    Part rest;                              // keys whose blocks are not read
+  };
+  using BlocksLease = IdlePool<Blocks>::Lease;
+
   // What is known of some keys, and their groups. To be used again and again: it is costly to make.
   class Chunk {
    public:
@@ -58,7 +67,6 @@ class GetPipeline {
 
    private:
     friend class GetPipeline;
-    Part& PartOf(Batch& batch);
 
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
     std::array<GetJob, kMaxKeys> jobs_;
@@ -70,7 +78,7 @@ class GetPipeline {
     Part rest_;
     Part in_blocks_;
     BufferLease buffers_;
-    std::vector<BufferLease> blocks_;  // one for each call of GetBlocks
+    std::vector<BufferLease> blocks_;  // one for each call of PrepareBlocks
     size_t room_ = 0;                  // keys that the buffers are for
   };
 
@@ -86,22 +94,25 @@ class GetPipeline {
   // Cost: 1 RT.
   Task<void> GetBlocks(Op& op, std::span<const KeyView> keys, Chunk& chunk, const Part& in_blocks);
 
-  // Get in steps, for a caller that goes on with the keys of each part once its batch has ended.
+  // Both in steps, for a caller that goes on with the keys of each part once its batch has ended.
   //
   // Finds the leaves, and makes the parts.
   void Prepare(std::span<const KeyView> keys, Chunk& chunk);
   // Sets the answers of a part, and counts its operations. Adds the keys whose values are in blocks
   // to `in_blocks`. Requires (unchecked): its batch has ended.
   void Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part, Part& in_blocks);
+  // Makes the parts of the keys' blocks.
+  BlocksLease TakeBlocks() { return idle_blocks_.Take(); }
+  void PrepareBlocks(std::span<const KeyView> keys, Chunk& chunk, const Part& in_blocks,
+                     Blocks& blocks);
+  // As Judge.
+  void JudgeBlocks(std::span<const KeyView> keys, Chunk& chunk, const Blocks& blocks,
+                   const Part& part);
   // Counts the verbs of `op`, which has executed batches.
   void Count(const Op& op) { context_.counters.of(OperationClass::kRead) += op.wire; }
 
  private:
-  struct Blocks {
-    BlockReads reads;
-    Part keys;  // of which each reads one
-  };
-
+  static Part& PartOf(std::vector<Part>& parts, Batch& batch);
   void CountAnswered(uint64_t operations);
 
   TreeContext& context_;

@@ -68,10 +68,10 @@ Task<Result<std::optional<BlockRef>>> BlockFiller::Fill(Op& op, ScanPage& page,
     reads.Add(block, WantedBytes(entry, range));
   }
   BOOST_OUTCOME_CO_TRY(buffer, context_.links.Buffer(reads.buffer_bytes()));
-  const std::span<Batch* const> batches = reads.BatchesTo(buffer.address());
+  reads.AddTo(buffer.address());
   page.blocks.push_back(std::move(buffer));
-  co_await context_.links.ExecuteAll(op, batches);
-  for (const Batch* batch : batches) {
+  co_await context_.links.ExecuteAll(op, reads.batches());
+  for (const Batch* batch : reads.batches()) {
     if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
   }
   size_t next = 0;

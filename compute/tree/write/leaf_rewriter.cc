@@ -176,7 +176,7 @@ Task<Status> LeafRewriter::Rewrite(Op& op, LeafJob& job, WriteBatch& batch, size
   const bool has_changed = Merge(locked, batch, first, end, *scratch, tally);
   if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(job);
   BOOST_OUTCOME_CO_TRYV(co_await WriteMerged(op, locked, batch, *scratch, tally.deleted != 0));
-  for (const BlockRef& block : scratch->replaced) context_.memory.FreeBlock(op, block);
+  context_.memory.FreeBlocks(op, scratch->replaced);
   co_return Ok();
 }
 

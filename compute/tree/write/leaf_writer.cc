@@ -23,17 +23,29 @@ namespace {
 constexpr uint32_t kMostUnreadable = 8;
 constexpr uint32_t kMostLosses = 16;
 
+// Where the blocks of a leaf's entries should be, if the leaf is known.
+std::optional<ServerId> ServerOf(RemotePtr leaf) {
+  if (leaf.is_null()) return std::nullopt;
+  return leaf.server();
+}
+
 }  // namespace
 
 Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view value,
-                                      NewBlock& block, Batch& write, LeafJob& job) const {
+                                      LoneBlock& lone, LeafJob& job) const {
   Entry& entry = job.first().entry;
   entry.stored = value;
   const uint32_t length = NewBlock::ContentBytes(entry, kind);
-  BOOST_OUTCOME_CO_TRY(memory, co_await context_.memory.AllocateBlock(op, length));
-  BOOST_OUTCOME_CO_TRYV(block.Take(context_.links, std::move(memory), kind, entry));
-  write.Reset(block.server());
-  block.AddWrite(write);
+  NodeCache::Step& path = job.locked.path;
+  if (path.node.is_null()) path = context_.cache.FindLeaf(entry.key).value_or(path);
+  const std::optional<ServerId> near = ServerOf(path.node);
+  BOOST_OUTCOME_CO_TRY(memory, co_await context_.memory.AllocateBlock(op, near, length));
+  BOOST_OUTCOME_CO_TRY(bytes, context_.links.Buffer(BlockBytes(length)));
+  lone.bytes = std::move(bytes);
+  NewBlock& block = lone.block.emplace();
+  block.Take(std::move(memory), lone.bytes.address(), kind, entry);
+  lone.write.Reset(block.server());
+  block.AddWrite(lone.write);
   job.block = block.stamp();
   co_return Ok();
 }
@@ -233,8 +245,7 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
                         fmt::format("a value of {} bytes: at most {} ({})", value.size(),
                                     kMaxValueBytes, ExactBytes(kMaxValueBytes)));
   }
-  std::optional<NewBlock> block;
-  InlineBatch<1> block_write;
+  LoneBlock lone;
   Batch* alongside = nullptr;
   // A modification that is not planned yet is only made where it needs no block.
   const Modification* const modification = write.modification;
@@ -245,9 +256,8 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
   Entry::Kind kind = stores ? KindFor(write.entry.key, value) : Entry::Kind::kInline;
   for (;;) {
     if (kind != write.entry.kind) {
-      BOOST_OUTCOME_CO_TRYV(
-          co_await PrepareBlock(op, kind, value, block.emplace(), block_write, job));
-      alongside = &block_write;
+      BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, kind, value, lone, job));
+      alongside = &lone.write;
     }
     // RT 1.
     Status status = co_await leaves_.Lock(op, job, true, std::exchange(alongside, nullptr));
@@ -260,7 +270,7 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
         write.is_too_long = true;
         // A modification whose value is not known yet has no block: it is noted next.
         if (stores) kind = Entry::Kind::kLong;
-        if (block) block->GiveBack();
+        if (lone.block) lone.block->GiveBack();
       }
       if (edited && edited.value() != Edited::kDone) {
         job.locked = LockedLeaf(context_.locks, op);
@@ -270,7 +280,8 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
       if (!edited) status = edited.error();
     }
     NoteOneDone(op, write, status);
-    if (block) block->End(status, modification == nullptr || modification->is_applied());
+    const bool is_stored = modification == nullptr || modification->is_applied();
+    if (lone.block) lone.block->End(status, is_stored);
     co_return status;
   }
 }
@@ -280,14 +291,17 @@ void LeafWriter::NoteOneDone(Op& op, const LeafWrite& write, const Status& statu
   if (!status) return;
   WriteTally tally;
   tally.Add(write);
-  NoteDone(op, write.mode, {&write, 1}, tally);
+  FreeReplaced(op, {&write, 1});
+  NoteDone(write.mode, tally);
 }
 
-void LeafWriter::NoteDone(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
-                          const WriteTally& tally) {
+void LeafWriter::FreeReplaced(const Op& op, std::span<const LeafWrite> writes) {
   for (const LeafWrite& write : writes) {
-    if (write.replaced) context_.memory.FreeBlock(op, *write.replaced);
+    if (write.replaced) context_.memory.FreeBlocks(op, {&*write.replaced, 1});
   }
+}
+
+void LeafWriter::NoteDone(WriteMode mode, const WriteTally& tally) {
   if (mode == WriteMode::kPut) {
     puts_since_insert_ =
         tally.inserted != 0 ? 0 : std::min(puts_since_insert_ + tally.updated, kRememberedPuts);
@@ -341,8 +355,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
 Task<Status> LeafWriter::WriteGroup(Op& op, WriteBatch& batch, size_t first, size_t& end,
                                     const NodeCache::Step& path, WriteTally& tally) {
   assert(first < end && end <= batch.size() && batch.mode() != WriteMode::kModify);
-  const std::optional<ServerId> near =
-      path.node.is_null() ? std::nullopt : std::optional(path.node.server());
+  const std::optional<ServerId> near = ServerOf(path.node);
   NewBlocks blocks;
   Status status = co_await WriteBlocks(op, batch, {first, end}, near, blocks);
   if (status) status = co_await WriteInLeaf(op, batch, first, end, path, tally, blocks);
@@ -354,9 +367,12 @@ Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Rang
                                      std::optional<ServerId> near, NewBlocks& blocks) {
   const size_t inline_bytes = context_.store.inline_limits.value_bytes;
   std::vector<RemoteAllocator::BlockWish> wishes;
+  size_t block_bytes = 0;
   for (size_t position = writes.first; position < writes.end; ++position) {
     const size_t bytes = batch.value(position).size();
-    if (bytes > inline_bytes) wishes.push_back({static_cast<uint32_t>(bytes)});
+    if (bytes <= inline_bytes) continue;
+    wishes.push_back({static_cast<uint32_t>(bytes)});
+    block_bytes += BlockBytes(wishes.back().length);
   }
   if (wishes.empty()) co_return Ok();
   for (auto wish = wishes.begin(); wish != wishes.end();) {
@@ -364,18 +380,20 @@ Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Rang
     wish = std::ranges::find_if_not(wish, wishes.end(),
                                     [](const auto& one) { return bool{one.memory}; });
     if (wish == wishes.end()) break;
-    BOOST_OUTCOME_CO_TRY(memory, co_await context_.memory.AllocateBlock(op, wish->length));
+    BOOST_OUTCOME_CO_TRY(memory, co_await context_.memory.AllocateBlock(op, near, wish->length));
     (wish++)->memory = std::move(memory);
   }
   blocks.all = std::vector<std::optional<NewBlock>>(writes.end - writes.first);
+  blocks.space.Begin(block_bytes);
   auto wish = wishes.begin();
+  const NewBlock* before = nullptr;
   for (size_t i = 0; i < blocks.all.size(); ++i) {
     Entry entry = batch.entry(writes.first + i);
     if (entry.stored.size() <= inline_bytes) continue;
+    BOOST_OUTCOME_CO_TRY(bytes, blocks.space.Next(context_.links, BlockBytes(wish->length)));
     NewBlock& block = blocks.all[i].emplace();
-    BOOST_OUTCOME_CO_TRYV(
-        block.Take(context_.links, std::move((wish++)->memory), Entry::Kind::kBlock, entry));
-    block.AddWrite(blocks.writes.For(block.server(), 1));
+    block.Take(std::move((wish++)->memory), bytes, Entry::Kind::kBlock, entry);
+    block.AddWrite(blocks.writes.For(block.server(), 1), std::exchange(before, &block));
     batch.SetBlock(writes.first + i, &block.ref());
   }
   co_await context_.links.ExecuteAll(op, blocks.writes.used());
@@ -462,7 +480,10 @@ Task<Status> LeafWriter::EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size
     }
     status = co_await rewriter_.Rewrite(op, job, batch, next, end, tally);
   }
-  if (status) NoteDone(op, batch.mode(), job.writes.first(applied), tally);
+  if (status) {
+    FreeReplaced(op, job.writes.first(applied));
+    NoteDone(batch.mode(), tally);
+  }
   co_return status;
 }
 

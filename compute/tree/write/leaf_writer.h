@@ -87,10 +87,8 @@ class LeafWriter {
   // Applies the writes to the leaf's image. Stops at the first that cannot be applied like that,
   // and behind a modification that is noted. Returns how many were applied.
   static size_t Apply(LeafJob& job);
-  // Call when the leaf is written: frees the blocks that were replaced, and remembers whether puts
-  // were inserts. `writes`: those that were applied to its image; `tally`: all that was done.
-  void NoteDone(const Op& op, WriteMode mode, std::span<const LeafWrite> writes,
-                const WriteTally& tally);
+  // Call when the leaf is written: remembers whether puts were inserts. `tally`: what was done.
+  void NoteDone(WriteMode mode, const WriteTally& tally);
 
  private:
   // The value that the modification has noted; nullopt if its block is another's by now.
@@ -104,12 +102,14 @@ class LeafWriter {
   // Does a job of one write, which may have been tried.
   // Errors: as WriteUntilDone, with the loss noted in `op`.
   Task<Status> Finish(Op& op, LeafJob& job);
+  // Call when the leaf is written: frees the blocks that these of its writes replaced.
+  void FreeReplaced(const Op& op, std::span<const LeafWrite> writes);
   // Call when the job of one write has ended with `status`.
   void NoteOneDone(Op& op, const LeafWrite& write, const Status& status);
-  // Gives the job's write an entry of that kind, which has a block, and that block its content.
-  // `write` gets its WRITE.
-  Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, NewBlock& block,
-                            Batch& write, LeafJob& job) const;
+  // Gives the job's write an entry of that kind, which has a block, and that block its content and
+  // its WRITE.
+  Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, LoneBlock& lone,
+                            LeafJob& job) const;
   // Does the one write of a job whose leaf is locked, and those of waiters. Always ends the lock.
   Task<Result<Edited>> Edit(Op& op, LeafJob& job);
   // Gives the writes [first, end) of `batch` the blocks that they need, near `near`, and writes

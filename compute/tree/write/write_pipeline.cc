@@ -24,6 +24,8 @@ struct WritePipeline::Lane {
   ServerBatches blocks;  // on other servers
   ServerBatches tries;   // and blocks on this one
   ServerBatches commits;
+  BlockSpace block_bytes;
+  std::vector<BlockRef> replaced;
   WriteTally total;
 
   std::span<Job* const> taken() const { return std::span(jobs).first(count); }
@@ -34,6 +36,7 @@ struct WritePipeline::Lane {
     blocks.Clear();
     tries.Clear();
     commits.Clear();
+    replaced.clear();
     total = {};
   }
 };
@@ -122,11 +125,12 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
     if (*job && !(*job)->locked.lock.TryTakeTurn()) GiveUp(call, chunk, *job);
   }
   // All blocks come before the first lock: none is held while they are transferred.
+  const NewBlock* before = nullptr;
   for (Job* job : lane.taken()) {
     if (!*job) continue;
     for (std::optional<NewBlock>& block : chunk.BlocksOf(**job)) {
       const bool is_here = block && block->server() == lane.server;
-      if (is_here) block->AddWrite(lane.tries.For(lane.server, 1));
+      if (is_here) block->AddWrite(lane.tries.For(lane.server, 1), std::exchange(before, &*block));
     }
   }
   for (Job* job : lane.taken()) {
@@ -159,10 +163,11 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
   for (Job* job : lane.taken()) {
     if (*job) co_await Settle(call, chunk, lane, *job);
   }
-  Count(call, chunk, lane);
+  End(call, chunk, lane);
 }
 
-void WritePipeline::Count(const Call& call, Chunk& chunk, const Lane& lane) {
+void WritePipeline::End(const Call& call, Chunk& chunk, const Lane& lane) {
+  context_.memory.FreeBlocks(lane.op, lane.replaced);
   Op op = lane.op;
   op.wire.round_trips = OperationSequence(chunk.critical_path).Extend(op.wire.round_trips);
   writer_.Count(op, call.batch.mode(), lane.total, true);
@@ -271,17 +276,25 @@ void WritePipeline::GiveBlocks(const Call& call, Chunk& chunk, Lane& lane) {
   }
   if (wishes.empty()) return;
   context_.memory.TakeBlocks(lane.server, wishes);
+  size_t block_bytes = 0;
+  for (const RemoteAllocator::BlockWish& wish : wishes) block_bytes += BlockBytes(wish.length);
+  lane.block_bytes.Begin(block_bytes);
   auto wish = wishes.begin();
+  const NewBlock* before = nullptr;  // of those elsewhere
   for (Job* job : lane.taken()) {
     bool has_all = true;
     const std::span<std::optional<NewBlock>> blocks = chunk.BlocksOf(**job);
     for (size_t i = 0; i < blocks.size(); ++i) {
       LeafWrite& write = (*job)->writes[i];
       if (!needs_block(write)) continue;
+      const uint32_t bytes = BlockBytes(wish->length);
       Allocated<BlockPtr> memory = std::move((wish++)->memory);
-      has_all = has_all && memory &&
-                blocks[i].emplace().Take(context_.links, std::move(memory), Entry::Kind::kBlock,
-                                         write.entry);
+      if (!memory) has_all = false;
+      if (!has_all) continue;
+      const Result<LocalAddress> place = lane.block_bytes.Next(context_.links, bytes);
+      has_all = bool{place};
+      if (!place) continue;
+      blocks[i].emplace().Take(std::move(memory), place.value(), Entry::Kind::kBlock, write.entry);
     }
     if (!has_all) {
       GiveUp(call, chunk, *job);
@@ -289,7 +302,9 @@ void WritePipeline::GiveBlocks(const Call& call, Chunk& chunk, Lane& lane) {
     }
     for (std::optional<NewBlock>& block : blocks) {
       const bool is_elsewhere = block && block->server() != lane.server;
-      if (is_elsewhere) block->AddWrite(lane.blocks.For(block->server(), 1));
+      if (is_elsewhere) {
+        block->AddWrite(lane.blocks.For(block->server(), 1), std::exchange(before, &*block));
+      }
     }
   }
 }
@@ -351,8 +366,11 @@ void WritePipeline::Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, con
   }
   if (status) {
     WriteTally tally;
-    for (const LeafWrite& write : writes) tally.Add(write);
-    writer_.NoteDone(lane.op, batch.mode(), writes, tally);
+    for (const LeafWrite& write : writes) {
+      tally.Add(write);
+      if (write.replaced) lane.replaced.push_back(*write.replaced);
+    }
+    writer_.NoteDone(batch.mode(), tally);
     lane.total += tally;
     call.Done(range);
   } else if (job->has_changes && status.error().code == Code::kMaybeApplied) {

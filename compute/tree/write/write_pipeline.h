@@ -109,8 +109,8 @@ class WritePipeline {
   void Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, const Status& result);
   // For a job of which a verb ended in an unknown way.
   Task<void> Settle(Call& call, Chunk& chunk, Lane& lane, Job& job);
-  // Call when the lane has ended.
-  void Count(const Call& call, Chunk& chunk, const Lane& lane);
+  // Call when the lane has ended: frees the blocks that its writes replaced, and counts its verbs.
+  void End(const Call& call, Chunk& chunk, const Lane& lane);
 
   TreeContext& context_;
   const LeafLocker& leaves_;
