@@ -40,6 +40,7 @@ enum class Mutant : uint8_t {
   kR8,            // a frozen node is read by an operation that did not come over its left neighbour
   kR9,       // an operation goes on with pointers that it looked up under an earlier lease, or none
   kR9Cache,  // what was cached under an earlier lease is still used
+  kR10,      // a block that was READ along with a group is taken though the group refers to another
   // Writing
   kW1Overflow,  // the overflow group is written before the home group's flag
   kW1Sibling,   // the leaf is written before its sibling, on one server
@@ -96,17 +97,18 @@ enum class Mutant : uint8_t {
 
 // By enumerator: its letters, a part of a rule behind a hyphen.
 inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kP4) + 1> kMutantNames = {
-    "none",        "R1",         "R1-prefix", "R1-long",    "R1-reuse", "R1-generation",
-    "R1-trailer",  "R1-grant",   "R2",        "R3-trailer", "R4",       "R4-batch",
-    "R5",          "R6",         "R7",        "R8",         "R9",       "R9-cache",
-    "W1-overflow", "W1-sibling", "W1-remote", "W1-chain",   "W1-block", "W2",
-    "W2-mtu",      "W3",         "W4",        "W4-child",   "W4-root",  "W5",
-    "W8",          "W8-long",    "W9",        "W10",        "W11",      "W12",
-    "L1",          "L2",         "L3",        "L4",         "L4-early", "L5",
-    "L6",          "U1",         "U1-block",  "U2",         "U4",       "U4-grant",
-    "U4-link",     "U5",         "U5-turn",   "U6",         "M1",       "M1-live",
-    "M1-twice",    "M2",         "M3",        "G1",         "G2",       "G3",
-    "S1",          "S2",         "P1",        "P2",         "P3",       "P4"};
+    "none",       "R1",          "R1-prefix",  "R1-long",    "R1-reuse", "R1-generation",
+    "R1-trailer", "R1-grant",    "R2",         "R3-trailer", "R4",       "R4-batch",
+    "R5",         "R6",          "R7",         "R8",         "R9",       "R9-cache",
+    "R10",        "W1-overflow", "W1-sibling", "W1-remote",  "W1-chain", "W1-block",
+    "W2",         "W2-mtu",      "W3",         "W4",         "W4-child", "W4-root",
+    "W5",         "W8",          "W8-long",    "W9",         "W10",      "W11",
+    "W12",        "L1",          "L2",         "L3",         "L4",       "L4-early",
+    "L5",         "L6",          "U1",         "U1-block",   "U2",       "U4",
+    "U4-grant",   "U4-link",     "U5",         "U5-turn",    "U6",       "M1",
+    "M1-live",    "M1-twice",    "M2",         "M3",         "G1",       "G2",
+    "G3",         "S1",          "S2",         "P1",         "P2",       "P3",
+    "P4"};
 static_assert(!kMutantNames.back().empty());
 
 #ifdef GOSSAMER_MUTANTS

@@ -26,6 +26,8 @@ struct Limits {
   // order.
   uint32_t max_outstanding_verbs = 0;
   uint32_t max_inline_bytes = 0;
+  // Whether a batch takes the processor's time alone: what two batches do costs as much in one.
+  bool has_free_round_trips = false;
 };
 
 // A thread's access to all memory servers that its port is connected to.

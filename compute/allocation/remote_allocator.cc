@@ -74,7 +74,7 @@ Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Asker asker,
   }
   // As a last resort reuse memory within its grace: a late reader notices the change.
   const std::lock_guard lock(mutex_);
-  const std::optional<BlockPtr> block = TakeFreedEarly(bytes);
+  const std::optional<BlockPtr> block = TakeFreed(bytes, {}, Clock::time_point::max());
   if (!block) co_return piece.error();
   co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
 }
@@ -95,7 +95,7 @@ void RemoteAllocator::TakeBlocks(std::optional<ServerId> near, Clock::time_point
       bytes = BlockBytes(wish.length);
       freed = &freed_blocks_[{bytes, server}];
     }
-    std::optional<BlockPtr> block = TakeFreed(*freed, server, now);
+    std::optional<BlockPtr> block = IsConfirmed(server) ? freed->Take(now) : std::nullopt;
     if (!block) {
       const std::optional<Piece> piece = Cut(server, {control::ExtentKind::kBlocks, bytes});
       if (!piece) return;
@@ -105,36 +105,19 @@ void RemoteAllocator::TakeBlocks(std::optional<ServerId> near, Clock::time_point
   }
 }
 
-std::optional<BlockPtr> RemoteAllocator::TakeFreed(FreedBlocks& freed, ServerId server,
-                                                   Clock::time_point now) {
-  const bool is_ready = !freed.empty() && freed.front().reusable_at <= now;
-  if (!is_ready || IsDown(server, now) || !IsConfirmed(server)) return std::nullopt;
-  const BlockPtr taken = freed.front().pointer.NextGeneration();
-  freed.pop_front();
-  return taken;
-}
-
 std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, std::optional<ServerId> near,
                                                    Clock::time_point now) {
+  const auto take = [&](ServerId server, FreedBlocks& freed) {
+    const bool may_use = !IsDown(server, now) && IsConfirmed(server);
+    return may_use ? freed.Take(now) : std::nullopt;
+  };
   if (const auto here = near ? freed_blocks_.find({bytes, *near}) : freed_blocks_.end();
       here != freed_blocks_.end()) {
-    if (const std::optional<BlockPtr> taken = TakeFreed(here->second, *near, now)) return taken;
+    if (const std::optional<BlockPtr> taken = take(*near, here->second)) return taken;
   }
   auto each = freed_blocks_.lower_bound({bytes, ServerId{0}});
   for (; each != freed_blocks_.end() && each->first.first == bytes; ++each) {
-    if (const auto taken = TakeFreed(each->second, each->first.second, now)) return taken;
-  }
-  return std::nullopt;
-}
-
-std::optional<BlockPtr> RemoteAllocator::TakeFreedEarly(uint32_t bytes) {
-  auto each = freed_blocks_.lower_bound({bytes, ServerId{0}});
-  for (; each != freed_blocks_.end() && each->first.first == bytes; ++each) {
-    FreedBlocks& freed = each->second;
-    if (freed.empty() || !IsConfirmed(each->first.second)) continue;
-    const BlockPtr taken = freed.front().pointer.NextGeneration();
-    freed.pop_front();
-    return taken;
+    if (const auto taken = take(each->first.second, each->second)) return taken;
   }
   return std::nullopt;
 }
@@ -147,7 +130,7 @@ void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/, const Allocat
 void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp) {
   const std::lock_guard lock(mutex_);
   // No reader can have seen the block: it need not wait.
-  if (IsOfPresentLease(stamp)) freed_blocks_[{bytes, block.server()}].push_front({block, {}});
+  if (IsOfPresentLease(stamp)) freed_blocks_[{bytes, block.server()}].all.push_front({block, {}});
 }
 
 // The stamp decides, not the address: a sweeper may have granted that to others, or to us again.
@@ -166,7 +149,7 @@ bool RemoteAllocator::FreeBlocks(std::span<const BlockRef> blocks, Clock::time_p
     if (!MayFree(server, began)) {
       LeaveBehind();
     } else if (IsOurs(server, pointer.offset())) {
-      freed_blocks_[{bytes, server}].push_back({pointer, now + kGrace});
+      freed_blocks_[{bytes, server}].all.push_back({pointer, now + kGrace});
     } else {
       ReturnFreed(server, {pointer.offset(), bytes, pointer.generation(), control::Past::kUsed});
       are_returns_due = are_returns_due || FillsARequest(returns_[server].ranges);
@@ -554,11 +537,11 @@ bool RemoteAllocator::GiveUpUnused() {
 void RemoteAllocator::LeaveUnused() {
   for (auto& [size, freed] : freed_blocks_) {
     const auto [bytes, server] = size;
-    for (const FreedBlock& block : freed) {
+    for (const FreedBlock& block : freed.all) {
       ReturnFreed(server, {block.pointer.offset(), bytes, block.pointer.generation(),
                            control::Past::kUsed});
     }
-    freed.clear();
+    freed.all.clear();
   }
   for (auto& [server, state] : state_) {
     for (const RemotePtr node : state.freed_nodes) {

@@ -226,6 +226,18 @@ class RemoteAllocator {
     BlockPtr pointer;
     Clock::time_point reusable_at;
   };
+  // Of one size, on one server, in the order freed.
+  struct FreedBlocks {
+    // The first one, for its next use, if its grace has passed.
+    std::optional<BlockPtr> Take(Clock::time_point now) {
+      if (all.empty() || all.front().reusable_at > now) return std::nullopt;
+      const BlockPtr taken = all.front().pointer.NextGeneration();
+      all.pop_front();
+      return taken;
+    }
+
+    std::deque<FreedBlock> all;
+  };
   struct Wanted {
     control::ExtentKind kind;
     uint64_t bytes;
@@ -255,14 +267,9 @@ class RemoteAllocator {
   bool IsOfPresentLease(const AllocationStamp& stamp) const;
   void Forget(ServerId server, const Lease& lease);
   void ForgetOlder(ServerId server, const Lease& lease);
-  using FreedBlocks = std::deque<FreedBlock>;
-  // The one that was freed first, if its grace has passed. `freed` are of one size.
-  std::optional<BlockPtr> TakeFreed(FreedBlocks& freed, ServerId server, Clock::time_point now);
   // From `near`, or else from any server.
   std::optional<BlockPtr> TakeFreed(uint32_t bytes, std::optional<ServerId> near,
                                     Clock::time_point now);
-  // Likewise, within its grace.
-  std::optional<BlockPtr> TakeFreedEarly(uint32_t bytes);
   // Cuts a piece from the extents granted on `server`.
   std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
 

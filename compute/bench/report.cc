@@ -43,8 +43,10 @@ Json WireJson(const Counters& counters) {
 }
 
 Json CacheJson(const CacheCounts& cache) {
-  return {{"bytes", cache.bytes}, {"hits", cache.hits},           {"misses", cache.misses},
-          {"stale", cache.stale}, {"evictions", cache.evictions}, {"filled", cache.filled}};
+  return {{"bytes", cache.bytes},         {"hits", cache.hits},
+          {"misses", cache.misses},       {"stale", cache.stale},
+          {"evictions", cache.evictions}, {"filled", cache.filled},
+          {"along", cache.along},         {"along_right", cache.along_right}};
 }
 
 Json LocksJson(const LockCounts& locks) {
@@ -209,6 +211,10 @@ std::string CacheAndLocks(const Counters& counters) {
   text += ", " + HumanQuantity(cache.misses, "miss", "misses") + ", " + HumanCount(cache.stale) +
           " stale, " + HumanQuantity(cache.evictions, "eviction") + ", " +
           HumanCount(cache.filled) + " read ahead\n";
+  if (cache.along != 0) {
+    text += "  references: " + HumanQuantity(cache.along, "block") + " READ along with groups, " +
+            HumanCount(cache.along - cache.along_right) + " in vain\n";
+  }
   const LockCounts& locks = counters.locks;
   text += "  locks: " + HumanCount(locks.acquired) + " acquired, " + HumanCount(locks.handed_over) +
           " handed over, " + HumanCount(locks.combined) + " writes combined, " +

@@ -69,7 +69,8 @@ void ExpectSchema(const Json& json) {
     EXPECT_THAT(Keys(json.at("wire").at(name)), testing::ElementsAreArray(kWireFields));
   }
   EXPECT_THAT(Keys(json.at("cache")),
-              testing::ElementsAre("bytes", "hits", "misses", "stale", "evictions", "filled"));
+              testing::ElementsAre("bytes", "hits", "misses", "stale", "evictions", "filled",
+                                   "along", "along_right"));
   EXPECT_THAT(Keys(json.at("locks")),
               testing::ElementsAre("acquired", "handed_over", "combined", "remote_retries"));
   EXPECT_TRUE(json.at("rereads").is_number_unsigned());

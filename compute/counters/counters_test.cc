@@ -19,6 +19,8 @@ TEST(LiveCountersTest, ReadsWhatWasCounted) {
   ++live.of(OperationClass::kScan).operations;
   live.cache.hits += 11;
   ++live.cache.filled;
+  live.cache.along += 13;
+  live.cache.along_right += 14;
   live.locks.combined += 12;
   ++live.rereads;
   const Counters counters = live.Read();
@@ -34,6 +36,8 @@ TEST(LiveCountersTest, ReadsWhatWasCounted) {
   EXPECT_EQ(counters.of(OperationClass::kRead).operations, 0u);
   EXPECT_EQ(counters.cache.hits, 11u);
   EXPECT_EQ(counters.cache.filled, 1u);
+  EXPECT_EQ(counters.cache.along, 13u);
+  EXPECT_EQ(counters.cache.along_right, 14u);
   EXPECT_EQ(counters.cache.bytes, 0u);
   EXPECT_EQ(counters.locks.combined, 12u);
   EXPECT_EQ(counters.rereads, 1u);

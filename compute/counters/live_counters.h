@@ -64,10 +64,18 @@ struct LiveCacheCounts {
   LiveCount stale;
   LiveCount evictions;
   LiveCount filled;
+  LiveCount along;
+  LiveCount along_right;
 
   // Without `bytes`, which is the store's.
   CacheCounts Read() const {
-    return {0, hits.Read(), misses.Read(), stale.Read(), evictions.Read(), filled.Read()};
+    return {.hits = hits.Read(),
+            .misses = misses.Read(),
+            .stale = stale.Read(),
+            .evictions = evictions.Read(),
+            .filled = filled.Read(),
+            .along = along.Read(),
+            .along_right = along_right.Read()};
   }
 };
 

@@ -51,6 +51,12 @@ void AddCache(const CacheCounts& cache, Families& families) {
                    cache.evictions);
   families.Counter("gossamer_cache_fills_total",
                    "Internal nodes that were READ ahead to fill a cold cache.", cache.filled);
+  families
+      .Counter("gossamer_cache_blocks_total",
+               "Value blocks that were READ along with their keys' groups, where cached references "
+               "led; a right one saved a round trip.")
+      .Add({{"result", "right"}}, cache.along_right)
+      .Add({{"result", "wrong"}}, cache.along - cache.along_right);
 }
 
 void AddLocks(const LockCounts& locks, Families& families) {
@@ -95,7 +101,9 @@ Json CountersState(const Counters& counters) {
             {"misses", counters.cache.misses},
             {"stale", counters.cache.stale},
             {"evictions", counters.cache.evictions},
-            {"filled", counters.cache.filled}}},
+            {"filled", counters.cache.filled},
+            {"along", counters.cache.along},
+            {"along_right", counters.cache.along_right}}},
           {"locks",
            {{"acquired", counters.locks.acquired},
             {"handed_over", counters.locks.handed_over},

@@ -23,7 +23,14 @@ Counters Numbered() {
     wire = {next, next + 1, next + 2, next + 3, next + 4, next + 5, next + 6, next + 7};
     next += 8;
   }
-  counters.cache = {.bytes = 1, .hits = 2, .misses = 3, .stale = 4, .evictions = 5, .filled = 6};
+  counters.cache = {.bytes = 1,
+                    .hits = 2,
+                    .misses = 3,
+                    .stale = 4,
+                    .evictions = 5,
+                    .filled = 6,
+                    .along = 17,
+                    .along_right = 10};
   counters.locks = {.acquired = 11, .handed_over = 12, .combined = 13, .remote_retries = 14};
   counters.rereads = 20;
   return counters;
@@ -50,7 +57,9 @@ TEST(CountersMetricsTest, EachCounterHasItsFamily) {
             HasSubstr("gossamer_cache_lookups_total{result=\"miss\"} 3\n"),
             HasSubstr("gossamer_cache_stale_total 4\n"),
             HasSubstr("gossamer_cache_evictions_total 5\n"),
-            HasSubstr("gossamer_cache_fills_total 6\n")));
+            HasSubstr("gossamer_cache_fills_total 6\n"),
+            HasSubstr("gossamer_cache_blocks_total{result=\"right\"} 10\n"),
+            HasSubstr("gossamer_cache_blocks_total{result=\"wrong\"} 7\n")));
   EXPECT_THAT(text, AllOf(HasSubstr("gossamer_locks_acquired_total 11\n"),
                           HasSubstr("gossamer_locks_handed_over_total 12\n"),
                           HasSubstr("gossamer_locks_combined_writes_total 13\n"),
@@ -65,7 +74,8 @@ TEST(CountersMetricsTest, StateHasEachCounter) {
             R"({"operations":140,"round_trips":141,"reads":142,"writes":143,"atomics":144,)"
             R"("sends":145,"bytes_read":146,"bytes_written":147})");
   EXPECT_EQ(state["cache"].dump(),
-            R"({"bytes":1,"hits":2,"misses":3,"stale":4,"evictions":5,"filled":6})");
+            R"({"bytes":1,"hits":2,"misses":3,"stale":4,"evictions":5,"filled":6,)"
+            R"("along":17,"along_right":10})");
   EXPECT_EQ(state["locks"].dump(),
             R"({"acquired":11,"handed_over":12,"combined":13,"remote_retries":14})");
   EXPECT_EQ(state["rereads"], 20);

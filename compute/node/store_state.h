@@ -12,6 +12,7 @@
 #include "compute/allocation/remote_allocator.h"
 #include "compute/cache/fill_plan.h"
 #include "compute/cache/node_cache.h"
+#include "compute/cache/reference_cache.h"
 #include "compute/counters/session_counts.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
@@ -57,12 +58,17 @@ struct StoreState {
         options(tree_options),
         seeds(options.seed != 0 ? options.seed : RandomId()),
         cache(options.cache_bytes),
+        references(options.cache_bytes / kReferenceShare),
         fill(cache, store_parameters.node_bytes),
         allocator(servers, events, store_parameters.node_bytes, seeds,
                   std::chrono::milliseconds(options.memory_patience_ms)) {
     // Until the lease began, the memory server waited for no pointer that is here (rule R9).
     allocator.ListenToNewLeases([this](uint64_t) { cache.Clear(); });
   }
+
+  // The references of values in blocks take so much beside the cache of internal nodes, at most: a
+  // quarter of it.
+  static constexpr uint64_t kReferenceShare = 4;
 
   StoreEvents& events;
   const StoreParameters parameters;
@@ -73,6 +79,7 @@ struct StoreState {
   Servers servers;
   RunningOperations running;
   NodeCache cache;
+  ReferenceCache references;
   FillPlan fill;
   LockTable locks;
   OrphanedLocks orphans{events};  // declared after `locks`, whose places they close

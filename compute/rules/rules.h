@@ -37,6 +37,8 @@ std::optional<GroupView> ParseUnit(std::span<const std::byte> bytes, RemotePtr l
 std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,
                                         const LeafGeometry& geometry);
 std::optional<std::string_view> ParseBlock(const BlockRef& block, std::span<const std::byte> bytes);
+std::optional<std::string_view> ParseAlong(const BlockRef& named, const BlockRef& guess,
+                                           std::span<const std::byte> bytes);
 
 }  // namespace broken
 
@@ -67,6 +69,15 @@ inline std::optional<std::string_view> ParseBlock(const BlockRef& block,
                                                   std::span<const std::byte> bytes) {
   if constexpr (kHasMutants) return broken::ParseBlock(block, bytes);
   return DecodeBlock(block, bytes);
+}
+
+// R10: a block that was READ along with a group, at `guess`, counts only if the group has named it.
+// (Of `guess`, the checksum is not known.)
+inline std::optional<std::string_view> ParseAlong(const BlockRef& named, const BlockRef& guess,
+                                                  std::span<const std::byte> bytes) {
+  if constexpr (kHasMutants) return broken::ParseAlong(named, guess, bytes);
+  const bool is_named = named.pointer == guess.pointer && named.length == guess.length;
+  return is_named ? DecodeBlock(named, bytes) : std::nullopt;
 }
 
 // R1, of the block of a long key: different keys may have one hash, and the block tells which one

@@ -282,6 +282,68 @@ TEST_P(CostTest, ValueBlocksTakeOneMoreOfGetsAndNoneOfUpdates) {
   }
 }
 
+// Where the block was the last time, it is READ along with the group.
+TEST_P(CostTest, CachedReferencesSaveTheRoundTripOfBlocks) {
+  constexpr uint32_t kLength = 100;
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(2'000));
+  const std::unique_ptr<Store> other_store = OpenAnother();
+  const std::unique_ptr<Session> other = std::move(other_store->NewSession().value());
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(WarmUp(*other));
+  const auto expect = [&](const std::string& key, char value, uint64_t round_trips,
+                          uint64_t blocks) {
+    WireCounts cost = CostOf(OperationClass::kRead, [&] {
+      ASSERT_EQ(session_->Get(key).value(), std::string(kLength, value));
+    });
+    const uint64_t groups = cost.reads - blocks;
+    ASSERT_GE(groups, 1u);
+    ASSERT_LE(groups, 2u);
+    ASSERT_EQ(Text(cost),
+              Text({.operations = 1,
+                    .round_trips = round_trips,
+                    .reads = groups + blocks,
+                    .bytes_read = groups * kUnitBytes + blocks * BlockReadBytes(kLength)}));
+  };
+  const auto put = [&](Session& session, const std::string& key, char value) {
+    ASSERT_TRUE(session.Put(key, std::string(kLength, value)));
+  };
+  for (size_t i = 0; i < Scaled(1'000); ++i) {
+    const std::string& key = keys_[i];
+    ASSERT_NO_FATAL_FAILURE(put(*session_, key, 'a'));
+    ASSERT_NO_FATAL_FAILURE(expect(key, 'a', 2, 1)) << "it is not known yet";
+    ASSERT_NO_FATAL_FAILURE(expect(key, 'a', 1, 1));
+    ASSERT_NO_FATAL_FAILURE(put(*session_, key, 'b'));
+    ASSERT_NO_FATAL_FAILURE(expect(key, 'b', 1, 1)) << "an own put keeps it";
+    ASSERT_NO_FATAL_FAILURE(put(*other, key, 'c'));
+    ASSERT_NO_FATAL_FAILURE(expect(key, 'c', 2, 2)) << "another's block was READ in vain";
+    ASSERT_NO_FATAL_FAILURE(expect(key, 'c', 1, 1));
+  }
+  const CacheCounts cache = session_->counters().cache;
+  EXPECT_EQ(cache.along, 4 * Scaled(1'000));
+  EXPECT_EQ(cache.along_right, 3 * Scaled(1'000));
+}
+
+// A key whose value is not in a block any more is read with its old block once.
+TEST_P(CostTest, AReferenceOfAValueThatIsInNoBlockAnyMoreIsForgotten) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(2'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  // Few: after more references in vain, blocks are not READ along for a while.
+  for (size_t i = 0; i < 30; ++i) {
+    const std::string& key = keys_[i];
+    ASSERT_TRUE(session_->Put(key, std::string(100, 'a')));
+    ASSERT_TRUE(session_->Get(key));
+    ASSERT_TRUE(session_->Put(key, "inline"));
+    const WireCounts first = CostOfGet(*session_, key);
+    const WireCounts second = CostOfGet(*session_, key);
+    ASSERT_EQ(second.reads * kUnitBytes, second.bytes_read);
+    ASSERT_EQ(first.round_trips, 1u);
+    ASSERT_EQ(first.reads, second.reads + 1);
+    ASSERT_EQ(first.bytes_read, second.bytes_read + BlockReadBytes(100));
+  }
+}
+
 // Those of a MultiGet take one more for all keys.
 TEST_P(CostTest, ValueBlocksOfManyKeysAreReadTogether) {
   constexpr uint32_t kLength = 100;
@@ -309,6 +371,17 @@ TEST_P(CostTest, ValueBlocksOfManyKeysAreReadTogether) {
                     .round_trips = 2,
                     .reads = groups + kAtOnce,
                     .bytes_read = groups * kUnitBytes + kAtOnce * BlockReadBytes(kLength)}));
+    // Where a round trip costs something, the blocks that are known are READ along with the groups.
+    const bool are_along = GetParam() != TestFabric::kShm;
+    const WireCounts again =
+        CostOf(OperationClass::kRead, [&] { session_->MultiGet(keys, values); });
+    ASSERT_EQ(Text(again), Text({.operations = kAtOnce,
+                                 .round_trips = are_along ? 1u : 2u,
+                                 .reads = cost.reads,
+                                 .bytes_read = cost.bytes_read}));
+    for (size_t i = 0; i < keys.size(); ++i) {
+      ASSERT_EQ(values[i].value(), std::string(kLength, keys[i].back()));
+    }
   }
 }
 

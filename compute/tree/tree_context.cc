@@ -25,6 +25,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEven
             counters.locks},
       nodes(store, links, pauses, locks, cache, counters.rereads),
       blocks(links),
+      guesses(store.references, blocks, scheduler.endpoint().limits(), counters.cache),
       events(tree_events),
       descent(nodes, cache, events) {}
 

@@ -11,6 +11,7 @@
 #include "compute/cache/session_cache.h"
 #include "compute/counters/session_counts.h"
 #include "compute/lock/remote_lock.h"
+#include "compute/node/block_guesses.h"
 #include "compute/node/block_reader.h"
 #include "compute/node/descent.h"
 #include "compute/node/node_reader.h"
@@ -44,6 +45,7 @@ struct TreeContext {
   RemoteLocks locks;
   NodeReader nodes;
   BlockReader blocks;
+  BlockGuesses guesses;
   TreeEvents& events;
   Descent descent;
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cassert>
 #include <cstring>
+#include <span>
 
 #include "common/asymmetric_fence.h"
 #include "common/fabric/shm/shared_copy.h"
@@ -13,6 +14,9 @@ namespace {
 
 // The hardware prefetcher follows longer transfers once they have begun.
 constexpr uint32_t kMaxPrefetchBytes = 1024;
+// Verbs of a batch whose bytes are on their way to the processor's cache at a time. Those of a long
+// batch, all at once, would push each other out of it before they are used.
+constexpr size_t kAhead = 32;
 
 }  // namespace
 
@@ -25,18 +29,21 @@ ClientQueuePair::ClientQueuePair(QueuePairGrant grant, uint32_t timeout_ms)
       journalled_(!grant_.in_process),  // the server does not outlive such a client
       timeout_(timeout_ms) {}
 
-void ClientQueuePair::PrefetchFor(Batch& batch) const {
-  for (const Verb& verb : batch.verbs()) {
-    // Unchecked, so an address and not a pointer.
-    const uintptr_t remote =
-        reinterpret_cast<uintptr_t>(views_[static_cast<size_t>(verb.space)].data) +
-        verb.remote_offset;
-    const uintptr_t bytes = std::min(verb.length, kMaxPrefetchBytes);
-    if (verb.is_read()) {
-      Prefetch<false>(remote, bytes);
-    } else {
-      Prefetch<true>(remote, bytes);
-    }
+void ClientQueuePair::PrefetchFor(const Batch& batch) const {
+  const std::span<const Verb> verbs = batch.verbs();
+  for (const Verb& verb : verbs.first(std::min(verbs.size(), kAhead))) PrefetchFor(verb);
+}
+
+void ClientQueuePair::PrefetchFor(const Verb& verb) const {
+  // Unchecked, so an address and not a pointer.
+  const uintptr_t remote =
+      reinterpret_cast<uintptr_t>(views_[static_cast<size_t>(verb.space)].data) +
+      verb.remote_offset;
+  const uintptr_t bytes = std::min(verb.length, kMaxPrefetchBytes);
+  if (verb.is_read()) {
+    Prefetch<false>(remote, bytes);
+  } else {
+    Prefetch<true>(remote, bytes);
   }
 }
 
@@ -61,7 +68,10 @@ void ClientQueuePair::Perform(Batch& batch) {
     for (Verb& verb : batch.verbs()) verb.status = status;
     return;
   }
-  for (Verb& verb : batch.verbs()) {
+  const std::span<Verb> verbs = batch.verbs();
+  for (size_t i = 0; i < verbs.size(); ++i) {
+    if (i + kAhead < verbs.size()) PrefetchFor(verbs[i + kAhead]);
+    Verb& verb = verbs[i];
     if (state_ == State::kWorking) [[likely]] {
       verb.status = Apply(verb);
       if (verb.status != VerbStatus::kSuccess) [[unlikely]]

@@ -27,7 +27,7 @@ class ClientQueuePair {
   const QueuePairGrant& grant() const { return grant_; }
 
   // Starts to fetch the memory that `batch` will touch.
-  void PrefetchFor(Batch& batch) const;
+  void PrefetchFor(const Batch& batch) const;
   void PrefetchRegion(uint64_t offset, uint32_t length) const;
   // Bracket a run of `Perform`s.
   void Enter();
@@ -51,6 +51,7 @@ class ClientQueuePair {
   enum class State : uint8_t { kWorking, kLost, kBroken };
   using Clock = std::chrono::steady_clock;
 
+  void PrefetchFor(const Verb& verb) const;
   VerbStatus Apply(const Verb& verb);
   VerbStatus ApplyAtomic(const Verb& verb, std::byte* remote);
   void ApplyWrite(const Verb& verb, const SpaceView& view);

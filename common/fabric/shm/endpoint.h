@@ -72,7 +72,8 @@ class ShmEndpoint final : public Endpoint {
   Limits limits_{.path_mtu = kPathMtu,
                  .max_batch_verbs = 4096,
                  .max_outstanding_verbs = 4096,
-                 .max_inline_bytes = 0};
+                 .max_inline_bytes = 0,
+                 .has_free_round_trips = true};
   std::vector<std::unique_ptr<ClientQueuePair>> queue_pairs_;  // by server id
   IntrusiveQueue<Batch> posted_;
   IntrusiveQueue<Batch> flushed_;            // statuses are set; wait for completion

@@ -74,6 +74,10 @@ struct CacheCounts {
   uint64_t evictions = 0;  // nodes evicted to make room for what this session read
   // Internal nodes that this session READ before an operation asked for them, to fill a cold cache.
   uint64_t filled = 0;
+  // Value blocks that were READ along with their keys' groups, where cached references led, and
+  // those of them to which the groups referred.
+  uint64_t along = 0;
+  uint64_t along_right = 0;
 
   // All but `bytes`, which is a gauge.
   CacheCounts& operator+=(const CacheCounts& other) {
@@ -82,6 +86,8 @@ struct CacheCounts {
     stale += other.stale;
     evictions += other.evictions;
     filled += other.filled;
+    along += other.along;
+    along_right += other.along_right;
     return *this;
   }
   CacheCounts& operator-=(const CacheCounts& other) {
@@ -90,6 +96,8 @@ struct CacheCounts {
     stale -= other.stale;
     evictions -= other.evictions;
     filled -= other.filled;
+    along -= other.along;
+    along_right -= other.along_right;
     return *this;
   }
 };

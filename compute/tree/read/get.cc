@@ -16,7 +16,9 @@ constexpr uint32_t kRereadsOfAPath = 4;
 }  // namespace
 
 bool Getter::Begin(KeyView key, Begun& begun) {
-  if (!begun.job.Aim(context_, key, context_.cache.FindSpot(key))) return false;
+  const uint64_t hash = KeyHash(key);
+  context_.guesses.Prefetch(hash);
+  if (!begun.job.Aim(context_, key, hash, context_.cache.FindSpot(key))) return false;
   const LeafGeometry& geometry = context_.geometry();
   // Before all else that is done until the READ is posted.
   context_.links.Prefetch(begun.job.leaf(), geometry.unit_offset(begun.job.home()),
@@ -24,8 +26,15 @@ bool Getter::Begin(KeyView key, Begun& begun) {
   Result<BufferLease> buffers = context_.links.Buffer(UnitBuffers::kBytes);
   if (!buffers) return false;
   begun.buffers = std::move(buffers.value());
+  LocalAddress block;
+  begun.job.Guess(context_);
+  if (begun.job.guess_bytes() != 0) {
+    Result<BufferLease> guess = context_.links.Buffer(begun.job.guess_bytes());
+    if (guess) begun.guess = std::move(guess.value());
+    block = begun.guess.address();
+  }
   begun.batch.Reset(begun.job.leaf().server());
-  begun.job.AddReads(geometry, begun.buffers.address(), begun.batch);
+  begun.job.AddReads(geometry, begun.buffers.address(), block, begun.batch);
   return true;
 }
 
@@ -38,7 +47,10 @@ Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
   context_.cache.CountHits(1);
   co_await context_.links.Execute(op, begun.batch);
   GetJob::Answer answer;
-  if (begun.job.is_read()) answer = begun.job.Judge(context_, key, key);
+  if (begun.job.is_read()) {
+    answer = begun.job.Judge(context_, key, key);
+    begun.job.TakeGuess(context_, key, answer);
+  }
   if (!answer.is_plain()) co_return co_await FinishUntilDone(op, key, &begun);
   context_.Finish(op, OperationClass::kRead, nullptr);
   if (answer.verdict == GetJob::Verdict::kAbsent) co_return MakeError(Code::kNotFound);
@@ -78,8 +90,8 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
       if (begun->batch.status() != VerbStatus::kSuccess)
         co_return Links::Unreachable(op, begun->batch);
     } else {
-      job.Aim(geometry, key, {leaf, route.path.hint}, route.may_have_hint);
-      job.AddReads(geometry, buffers.address(), batch);
+      job.Aim(geometry, KeyHash(key), {leaf, route.path.hint}, route.may_have_hint);
+      job.AddReads(geometry, buffers.address(), {}, batch);
       co_await links.Execute(op, batch);
       if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
     }
@@ -99,7 +111,10 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
       case Verdict::kBlock: {
         const Entry entry{key, answer.stored, answer.kind};
         BOOST_OUTCOME_CO_TRY(value, co_await ReadBlock(op, key, entry));
-        if (value) co_return std::move(*value);
+        if (value) {
+          context_.guesses.Learn(job.hash(), entry.block());
+          co_return std::move(*value);
+        }
         break;  // The entry has changed since.
       }
       case Verdict::kFrozen:

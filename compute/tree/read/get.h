@@ -34,6 +34,7 @@ class Getter {
   struct Begun {
     GetJob job;
     BufferLease buffers;  // laid out as UnitBuffers
+    BufferLease guess;    // of a block that is READ along
     InlineBatch<GetJob::kMaxReads> batch;
   };
   // The way to the key's leaf so far.

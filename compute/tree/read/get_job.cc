@@ -6,27 +6,33 @@
 
 namespace gossamer {
 
-bool GetJob::Aim(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot) {
+bool GetJob::Aim(TreeContext& context, KeyView key, uint64_t hash,
+                 const NodeCache::LeafSpot& spot) {
   const LeafGeometry& geometry = context.geometry();
   if (spot.leaf.is_null() || key.size() > context.store.parameters.max_key_bytes) return false;
   if (!context.links.Reaches(spot.leaf, geometry.node_bytes())) return false;
-  Aim(geometry, key, spot, true);
+  Aim(geometry, hash, spot, true);
   return true;
 }
 
-void GetJob::Aim(const LeafGeometry& geometry, KeyView key, const NodeCache::LeafSpot& spot,
+void GetJob::Aim(const LeafGeometry& geometry, uint64_t hash, const NodeCache::LeafSpot& spot,
                  bool has_hint) {
   spot_ = spot;
-  hash_ = KeyHash(key);
+  guess_ = {};
+  hash_ = hash;
   home_ = geometry.GroupOf(hash_);
   wants_overflow_ = !has_hint || LeafHint(spot.hint).MayHaveOverflowed(hash_, home_);
 }
 
-void GetJob::AddReads(const LeafGeometry& geometry, LocalAddress into, Batch& batch) {
+void GetJob::AddReads(const LeafGeometry& geometry, LocalAddress into, LocalAddress block_into,
+                      Batch& batch) {
   bytes_ = into.data;
   home_read_ = &batch.Add(ReadVerb(geometry, home_, into + UnitBuffers::kHome));
   overflow_read_ = nullptr;
   if (wants_overflow_) AddOverflowRead(geometry, into, batch);
+  if (!guess_.is_there() || block_into.data == nullptr) return;
+  guess_.read = &batch.Add(Verb::Read(BlockPtr::FromWord(guess_.at.pointer).offset(),
+                                      BlockReadBytes(guess_.at.length), block_into));
 }
 
 void GetJob::AddOverflowRead(const LeafGeometry& geometry, LocalAddress into, Batch& batch) {
@@ -82,6 +88,30 @@ GetJob::Answer GetJob::Judge(TreeContext& context, KeyView key, KeyView within,
   }
   if (!entry) return {Verdict::kAbsent};
   return {entry->has_block() ? Verdict::kBlock : Verdict::kFound, entry->kind, entry->stored};
+}
+
+void GetJob::TakeGuess(TreeContext& context, KeyView key, Answer& answer) const {
+  if (guess_.read == nullptr || (!answer.is_plain() && answer.verdict != Verdict::kBlock)) return;
+  std::optional<BlockRef> block;
+  if (answer.verdict == Verdict::kBlock) block = answer.block(key);
+  const std::optional<std::string_view> content =
+      context.guesses.Judge(hash_, guess_, block ? &*block : nullptr);
+  if (content) TakeContent(key, *content, answer);
+}
+
+void GetJob::Guess(TreeContext& context) {
+  guess_ = context.guesses.For(hash_, spot_.leaf.server());
+}
+
+void GetJob::TakeBlock(KeyView key, std::span<const std::byte> bytes, Answer& answer) {
+  const std::optional<std::string_view> content = BlockReader::ValueIn(answer.block(key), bytes);
+  if (content) TakeContent(key, *content, answer);
+}
+
+void GetJob::TakeContent(KeyView key, std::string_view content, Answer& answer) {
+  std::optional<std::string_view> value = content;
+  if (answer.kind == Entry::Kind::kLong) value = BlockReader::ValueOf(key, content);
+  if (value) answer = {Verdict::kFound, answer.kind, *value};
 }
 
 }  // namespace gossamer

@@ -1,9 +1,11 @@
 // GetJob: one get, in steps, so that many of them can share their round trips.
 //
 //   Aim       at the leaf where the cache has the key
-//   AddReads  of the key's home group, and of the overflow group if the leaf's hint says that the
-//             key may be there
-//   Judge     what the READs have brought
+//   AddReads  of the key's home group; of the overflow group if the leaf's hint says that the key
+//             may be there; after Guess, of the block where the value was the last time
+//   Judge     what the READs of the groups have brought
+//   TakeGuess the value, if it is in that block
+//   TakeBlock the value from a block that was READ behind Judge
 //
 // The plain case ends with Judge, without a path and without waiting for anything else.
 // Getter::Finish does the rest.
@@ -18,6 +20,8 @@
 #include <string_view>
 
 #include "compute/leaf/unit_buffers.h"
+#include "compute/node/block_guesses.h"
+#include "compute/node/block_reads.h"
 #include "compute/tree/tree_context.h"
 #include "proto/group.h"
 
@@ -42,24 +46,34 @@ class GetJob {
 
     // Whether the get has ended.
     bool is_plain() const { return verdict == Verdict::kFound || verdict == Verdict::kAbsent; }
+    // Of kBlock.
+    BlockRef block(KeyView key) const { return Entry{key, stored, kind}.block(); }
   };
   // The groups are read to places as of UnitBuffers, without a trailer.
   static constexpr size_t kBufferBytes = UnitBuffers::kTrailer;
-  static constexpr uint32_t kMaxReads = 2;
+  static constexpr uint32_t kMaxReads = 3;
 
-  // Aims at `key` in the leaf of `spot`, as the cache has it. Returns false if the leaf is not
-  // cached or cannot be reached now, or the store holds no such key.
-  bool Aim(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot);
+  // Aims at `key`, of that KeyHash, in the leaf of `spot`, as the cache has it. Returns false if
+  // the leaf is not cached or cannot be reached now, or the store holds no such key.
+  bool Aim(TreeContext& context, KeyView key, uint64_t hash, const NodeCache::LeafSpot& spot);
   // Aims at a leaf that can be reached. `has_hint`: the cache has one for the leaf; without, both
   // groups are read.
-  void Aim(const LeafGeometry& geometry, KeyView key, const NodeCache::LeafSpot& spot,
+  void Aim(const LeafGeometry& geometry, uint64_t hash, const NodeCache::LeafSpot& spot,
            bool has_hint);
+  // After Aim: chooses the block to READ along, if one is known.
+  void Guess(TreeContext& context);
+  // What the block takes in a buffer that is READ along; 0: none is.
+  size_t guess_bytes() const {
+    return guess_.is_there() ? BlockReads::BufferBytes(BlockReadBytes(guess_.at.length)) : 0;
+  }
   RemotePtr leaf() const { return spot_.leaf; }
   uint32_t home() const { return home_; }
 
   // Adds the READs, kMaxReads at most, to `batch`, which is for the leaf's server. They go to
-  // `into`. The batch lives until Judge.
-  void AddReads(const LeafGeometry& geometry, LocalAddress into, Batch& batch);
+  // `into`, and, of the block, to `block_into`; null: it is not read. The batch lives until Judge,
+  // or TakeBlock.
+  void AddReads(const LeafGeometry& geometry, LocalAddress into, LocalAddress block_into,
+                Batch& batch);
   // After kOverflow: adds the READ of the overflow group. Judge is called again behind it.
   void AddOverflowRead(const LeafGeometry& geometry, LocalAddress into, Batch& batch);
   // Whether the home group was read. Requires (unchecked): the batch has ended.
@@ -71,18 +85,26 @@ class GetJob {
   // of the leaf from which this get came over its sibling pointer: only then a frozen leaf counts.
   // Requires: is_read().
   Answer Judge(TreeContext& context, KeyView key, KeyView within, const Key* left = nullptr) const;
+  // Takes the value from the block that was READ along, if `answer`, of Judge, refers to that. Call
+  // it once.
+  void TakeGuess(TreeContext& context, KeyView key, Answer& answer) const;
+  // The block to which `answer` refers was read: takes the value from `bytes`, if they are that.
+  static void TakeBlock(KeyView key, std::span<const std::byte> bytes, Answer& answer);
+  uint64_t hash() const { return hash_; }
 
  private:
   Verb ReadVerb(const LeafGeometry& geometry, uint32_t unit, LocalAddress into) const {
     return Verb::Read(spot_.leaf.offset() + geometry.unit_offset(unit), geometry.unit_bytes(),
                       into);
   }
+  static void TakeContent(KeyView key, std::string_view content, Answer& answer);
   std::optional<GroupView> Parse(const LeafGeometry& geometry, size_t at, uint32_t unit,
                                  KeyView key, KeyView within) const;
 
   NodeCache::LeafSpot spot_;
   const Verb* home_read_ = nullptr;
   const Verb* overflow_read_ = nullptr;  // null: the overflow group was not read
+  GuessedBlock guess_;
   std::byte* bytes_ = nullptr;
   uint64_t hash_ = 0;
   uint32_t home_ = 0;

@@ -1,11 +1,7 @@
 #include "compute/tree/read/get_pipeline.h"
 
 #include <algorithm>
-#include <optional>
-#include <string_view>
 #include <utility>
-
-#include "compute/node/block_reader.h"
 
 namespace gossamer {
 
@@ -41,24 +37,55 @@ void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   chunk.parts_.clear();
   chunk.rest_.count = 0;
   chunk.in_blocks_.count = 0;
+  chunk.aimed_.count = 0;
   const bool may_be_plain = Reserve(chunk, count);
-  if (may_be_plain) context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
-  Part* last = nullptr;  // that of the key before
+  const bool guesses = context_.guesses.serve_many() && context_.guesses.are_there();
+  if (may_be_plain) {
+    for (size_t i = 0; i < count; ++i) {
+      chunk.hashes_[i] = KeyHash(keys[i]);
+      if (guesses) context_.guesses.Prefetch(chunk.hashes_[i]);
+    }
+    context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
+  }
+  size_t guess_bytes = 0;
+  bool is_equal_aimed = false;  // the key before, to which this one may be equal
   for (size_t i = 0; i < count; ++i) {
-    if (last != nullptr && AreEqual(keys[i], keys[i - 1])) {
+    if (is_equal_aimed && AreEqual(keys[i], keys[i - 1])) {
       chunk.first_of_[i] = chunk.first_of_[i - 1];
-      last->Add(i);
+      chunk.aimed_.Add(i);
       continue;
     }
     chunk.first_of_[i] = static_cast<uint8_t>(i);
-    last = nullptr;
     GetJob& job = chunk.jobs_[i];
-    if (!may_be_plain || !job.Aim(context_, keys[i], chunk.spots_[i])) {
-      chunk.rest_.Add(i);
+    is_equal_aimed = may_be_plain && job.Aim(context_, keys[i], chunk.hashes_[i], chunk.spots_[i]);
+    if (is_equal_aimed && guesses) {
+      job.Guess(context_);
+      guess_bytes += job.guess_bytes();
+    }
+    (is_equal_aimed ? chunk.aimed_ : chunk.rest_).Add(i);
+  }
+  AddReads(chunk, guess_bytes);
+}
+
+void GetPipeline::AddReads(Chunk& chunk, size_t guess_bytes) {
+  LocalAddress guess;  // null: blocks are not read along
+  if (guess_bytes != 0) {
+    if (Result<BufferLease> buffer = context_.links.Buffer(guess_bytes)) {
+      chunk.guesses_ = std::move(buffer.value());
+      guess = chunk.guesses_.address();
+    }
+  }
+  Part* last = nullptr;  // that of the key before
+  for (const size_t i : chunk.aimed_.keys()) {
+    if (chunk.first_of_[i] != i) {
+      last->Add(i);
       continue;
     }
+    GetJob& job = chunk.jobs_[i];
     Batch& batch = chunk.batches_.For(job.leaf().server(), GetJob::kMaxReads);
-    job.AddReads(context_.geometry(), chunk.buffers_.address(i * GetJob::kBufferBytes), batch);
+    job.AddReads(context_.geometry(), chunk.buffers_.address(i * GetJob::kBufferBytes), guess,
+                 batch);
+    if (guess.data != nullptr) guess = guess + job.guess_bytes();
     last = &PartOf(chunk.parts_, batch);
     last->Add(i);
   }
@@ -74,6 +101,7 @@ void GetPipeline::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part&
       chunk.answers_[i] = chunk.answers_[first];
     } else if (job.is_read()) {
       chunk.answers_[i] = job.Judge(context_, keys[i], keys[i]);
+      job.TakeGuess(context_, keys[i], chunk.answers_[i]);
     }
     if (chunk.answers_[i].is_plain()) ++answered;
     if (chunk.answers_[i].verdict == GetJob::Verdict::kBlock) in_blocks.Add(i);
@@ -100,12 +128,13 @@ void GetPipeline::PrepareBlocks(std::span<const KeyView> keys, Chunk& chunk, con
   for (const size_t i : in_blocks.keys()) {
     const size_t first = chunk.first_of_[i];
     if (first != i) {
-      const bool is_read = read.count != 0 && chunk.first_of_[read.numbers[read.count - 1]] == first;
+      const bool is_read =
+          read.count != 0 && chunk.first_of_[read.numbers[read.count - 1]] == first;
       (is_read ? read : blocks.rest).Add(i);
       continue;
     }
     const GetJob::Answer& answer = chunk.answers_[i];
-    const BlockRef block = Entry{keys[i], answer.stored, answer.kind}.block();
+    const BlockRef block = answer.block(keys[i]);
     const uint32_t bytes = BlockReadBytes(block.length);
     const bool has_room =
         reads.buffer_bytes() + BlockReads::BufferBytes(bytes) <= BufferPool::kMaxBytes;
@@ -140,10 +169,10 @@ void GetPipeline::JudgeBlocks(std::span<const KeyView> keys, Chunk& chunk, const
     if (first != i) {
       answer = chunk.answers_[first];
     } else if (const size_t number = blocks.read_of[i]; blocks.reads.is_read(number)) {
-      std::optional<std::string_view> value =
-          BlockReader::ValueIn(blocks.reads.block(number), blocks.reads.bytes(number));
-      if (value && answer.kind == Entry::Kind::kLong) value = BlockReader::ValueOf(keys[i], *value);
-      if (value) answer = {GetJob::Verdict::kFound, answer.kind, *value};
+      GetJob::TakeBlock(keys[i], blocks.reads.bytes(number), answer);
+      if (answer.is_plain() && context_.guesses.serve_many()) {
+        context_.guesses.Learn(chunk.hashes_[i], blocks.reads.block(number));
+      }
     }
     if (answer.is_plain()) ++answered;
   }

@@ -61,6 +61,7 @@ class GetPipeline {
     // The values are not needed any more.
     void GiveBuffersBack() {
       buffers_ = {};
+      guesses_ = {};
       blocks_.clear();
       room_ = 0;
     }
@@ -68,6 +69,7 @@ class GetPipeline {
    private:
     friend class GetPipeline;
 
+    std::array<uint64_t, kMaxKeys> hashes_;
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
     std::array<GetJob, kMaxKeys> jobs_;
     std::array<GetJob::Answer, kMaxKeys> answers_;
@@ -77,7 +79,9 @@ class GetPipeline {
     std::vector<Part> parts_;
     Part rest_;
     Part in_blocks_;
+    Part aimed_;  // whose groups are read
     BufferLease buffers_;
+    BufferLease guesses_;              // of blocks that are read along
     std::vector<BufferLease> blocks_;  // one for each call of PrepareBlocks
     size_t room_ = 0;                  // keys that the buffers are for
   };
@@ -112,6 +116,8 @@ class GetPipeline {
   void Count(const Op& op) { context_.counters.of(OperationClass::kRead) += op.wire; }
 
  private:
+  // Adds the READs of the keys that are aimed, and makes the parts. `guess_bytes`: of their blocks.
+  void AddReads(Chunk& chunk, size_t guess_bytes);
   static Part& PartOf(std::vector<Part>& parts, Batch& batch);
   void CountAnswered(uint64_t operations);
 

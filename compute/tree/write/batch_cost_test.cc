@@ -187,14 +187,14 @@ TEST_P(BatchCostTest, WritesOfOneLeafWithBlocksTakeThreeRoundTripsTogether) {
     if (PathTo(keys.back()).leaf != leaf) continue;
     const WireCounts cost = CostOfPuts(WithValue(keys, value));
     if (cost.sends != 0) continue;
-    EXPECT_EQ(Text(cost), Text({.operations = keys.size(),
-                                .round_trips = 3,
-                                .reads = 1,
-                                .writes = cost.writes,
-                                .atomics = 2,
-                                .bytes_read = kLeafBytes,
-                                .bytes_written =
-                                    kLeafBytes + BytesOfBlocks(keys.size(), cost.writes - 1)}));
+    EXPECT_EQ(Text(cost),
+              Text({.operations = keys.size(),
+                    .round_trips = 3,
+                    .reads = 1,
+                    .writes = cost.writes,
+                    .atomics = 2,
+                    .bytes_read = kLeafBytes,
+                    .bytes_written = kLeafBytes + BytesOfBlocks(keys.size(), cost.writes - 1)}));
     EXPECT_GT(cost.writes, 1u);
     EXPECT_LE(cost.writes, 1 + keys.size());
     ++alone;

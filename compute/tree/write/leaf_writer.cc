@@ -281,6 +281,9 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
     }
     NoteOneDone(op, write, status);
     const bool is_stored = modification == nullptr || modification->is_applied();
+    if (lone.block && status && is_stored) {
+      context_.guesses.Update(write.hash, lone.block->ref());
+    }
     if (lone.block) lone.block->End(status, is_stored);
     co_return status;
   }
@@ -407,13 +410,17 @@ Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Rang
 }
 
 void LeafWriter::EndBlocks(WriteBatch& batch, size_t first, size_t end, const Status& status,
-                           NewBlocks& blocks) {
+                           NewBlocks& blocks) const {
   for (size_t i = 0; i < blocks.all.size(); ++i) {
     std::optional<NewBlock>& block = blocks.all[i];
     if (!block) continue;
     const size_t position = first + i;
     if (position < end) {
-      block->End(status, batch.has_block(position));
+      const bool is_stored = batch.has_block(position);
+      if (status && is_stored) {
+        context_.guesses.Update(KeyHash(batch.key(position)), block->ref());
+      }
+      block->End(status, is_stored);
     } else {
       block->GiveBack();
     }

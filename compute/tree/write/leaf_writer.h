@@ -117,8 +117,8 @@ class LeafWriter {
   Task<Status> WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Range writes,
                            std::optional<ServerId> near, NewBlocks& blocks);
   // The writes up to `end` have ended with `status`; the others were not tried.
-  static void EndBlocks(WriteBatch& batch, size_t first, size_t end, const Status& status,
-                        NewBlocks& blocks);
+  void EndBlocks(WriteBatch& batch, size_t first, size_t end, const Status& status,
+                 NewBlocks& blocks) const;
   // WriteGroup, once the blocks are written.
   Task<Status> WriteInLeaf(Op& op, WriteBatch& batch, size_t first, size_t& end,
                            const NodeCache::Step& path, WriteTally& tally, const NewBlocks& blocks);

@@ -240,6 +240,7 @@ bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range wr
       std::span(chunk.writes).subspan(writes.first - chunk.first, writes.end - writes.first);
   for (size_t i = 0; i < own.size(); ++i) {
     writer_.MakeWrite(call.batch, writes.first + i, own[i]);
+    if (NeedsBlock(own[i].entry)) context_.guesses.Prefetch(own[i].hash);
     // An insert into a full leaf splits it.
     if (own[i].is_new && LeafHint(spot.hint).IsFull(own[i].unit)) return false;
   }
@@ -263,14 +264,11 @@ bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range wr
 }
 
 void WritePipeline::GiveBlocks(const Call& call, Chunk& chunk, Lane& lane) {
-  const auto needs_block = [this](const LeafWrite& write) {
-    return write.entry.stored.size() > context_.store.inline_limits.value_bytes;
-  };
   std::vector<RemoteAllocator::BlockWish>& wishes = chunk.wishes;
   wishes.clear();
   for (const Job* job : lane.taken()) {
     for (const LeafWrite& write : (*job)->writes) {
-      if (needs_block(write))
+      if (NeedsBlock(write.entry))
         wishes.push_back({NewBlock::ContentBytes(write.entry, Entry::Kind::kBlock)});
     }
   }
@@ -286,7 +284,7 @@ void WritePipeline::GiveBlocks(const Call& call, Chunk& chunk, Lane& lane) {
     const std::span<std::optional<NewBlock>> blocks = chunk.BlocksOf(**job);
     for (size_t i = 0; i < blocks.size(); ++i) {
       LeafWrite& write = (*job)->writes[i];
-      if (!needs_block(write)) continue;
+      if (!NeedsBlock(write.entry)) continue;
       const uint32_t bytes = BlockBytes(wish->length);
       Allocated<BlockPtr> memory = std::move((wish++)->memory);
       if (!memory) has_all = false;
@@ -361,7 +359,10 @@ void WritePipeline::Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, con
   const Status status = committer_.Conclude(*job, result);
   const std::span<std::optional<NewBlock>> blocks = chunk.BlocksOf(*job);
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i]) blocks[i]->End(status, !writes[i].HasChangedNothing());
+    if (!blocks[i]) continue;
+    const bool is_stored = !writes[i].HasChangedNothing();
+    if (status && is_stored) context_.guesses.Update(writes[i].hash, blocks[i]->ref());
+    blocks[i]->End(status, is_stored);
     blocks[i].reset();
   }
   if (status) {

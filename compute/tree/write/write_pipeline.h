@@ -95,6 +95,10 @@ class WritePipeline {
   bool TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range writes,
                const NodeCache::LeafSpot& spot);
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
+  // Of an entry whose value is not in a block yet.
+  bool NeedsBlock(const Entry& entry) const {
+    return entry.stored.size() > context_.store.inline_limits.value_bytes;
+  }
   Task<void> WriteLane(Call& call, Chunk& chunk, Lane& lane);
   // Gives the writes that need them their blocks, and adds the WRITEs to other servers to a batch
   // of the lane. A job that does not get all is left.

@@ -42,4 +42,16 @@ std::optional<std::string_view> ParseBlock(const BlockRef& block,
   return value;
 }
 
+std::optional<std::string_view> ParseAlong(const BlockRef& named, const BlockRef& guess,
+                                           std::span<const std::byte> bytes) {
+  const bool is_named = named.pointer == guess.pointer && named.length == guess.length;
+  if (is_named || !IsBroken(Mutant::kR10)) {
+    return is_named ? ParseBlock(named, bytes) : std::nullopt;
+  }
+  // Whole, and of the place and generation where it was read.
+  BlockRef taken = guess;
+  std::memcpy(&taken.checksum, bytes.data(), sizeof taken.checksum);
+  return DecodeBlock(taken, bytes);
+}
+
 }  // namespace gossamer::rules::broken
