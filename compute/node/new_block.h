@@ -68,9 +68,12 @@ class BlockSpace {
  public:
   // For `bytes` in all. Those of earlier blocks are not needed any more.
   void Begin(size_t bytes) {
+    GiveBack();
+    left_ = bytes;
+  }
+  void GiveBack() {
     leases_.clear();
     used_ = 0;
-    left_ = bytes;
   }
   // The next `bytes`: BlockBytes of a content. Errors: NoResources: no registered memory.
   Result<LocalAddress> Next(Links& links, uint32_t bytes) {

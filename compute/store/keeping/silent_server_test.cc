@@ -237,17 +237,21 @@ TEST_F(SilentServerTest, GetsOfValuesInBlocksOfOtherServersAreAnswered) {
   const std::string value(1000, 'v');
   for (const std::string& key : healthy_) ASSERT_TRUE(session_->Put(key, value));
   session_->WaitAll();
+  std::vector<std::unique_ptr<OpenSession>> others;
+  for (const std::string& key : healthy_) {  // Each registers with both servers.
+    others.push_back(client_.NewSession(plan_));
+    ASSERT_EQ(others.back()->Get(key).value(), value);
+    ASSERT_EQ(others.back()->Get(silent_.front()).value(), "12345678");
+  }
   plan_.silent = {kSilent};
   const auto get = [&](OpenSession& on, const std::string& key, size_t& count) -> Task<void> {
     EXPECT_EQ((co_await on.AsyncGet(key)).value(), value);
     ++count;
   };
   size_t one_by_one = 0;
-  std::vector<std::unique_ptr<OpenSession>> others;
-  for (const std::string& key : healthy_) {
-    OpenSession& other = *others.emplace_back(client_.NewSession(plan_));
-    other.Spawn(get(other, key, one_by_one));
-    for (int i = 0; i < kPolls; ++i) other.Poll();
+  for (size_t i = 0; i < healthy_.size(); ++i) {
+    others[i]->Spawn(get(*others[i], healthy_[i], one_by_one));
+    for (int poll = 0; poll < kPolls; ++poll) others[i]->Poll();
   }
   ASSERT_GT(one_by_one, 0u);
   ASSERT_LT(one_by_one, healthy_.size());

@@ -166,7 +166,8 @@ Task<void> WritePipeline::WriteLane(Call& call, Chunk& chunk, Lane& lane) {
   End(call, chunk, lane);
 }
 
-void WritePipeline::End(const Call& call, Chunk& chunk, const Lane& lane) {
+void WritePipeline::End(const Call& call, Chunk& chunk, Lane& lane) {
+  lane.block_bytes.GiveBack();
   context_.memory.FreeBlocks(lane.op, lane.replaced);
   Op op = lane.op;
   op.wire.round_trips = OperationSequence(chunk.critical_path).Extend(op.wire.round_trips);

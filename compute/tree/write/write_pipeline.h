@@ -113,8 +113,9 @@ class WritePipeline {
   void Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, const Status& result);
   // For a job of which a verb ended in an unknown way.
   Task<void> Settle(Call& call, Chunk& chunk, Lane& lane, Job& job);
-  // Call when the lane has ended: frees the blocks that its writes replaced, and counts its verbs.
-  void End(const Call& call, Chunk& chunk, const Lane& lane);
+  // Call when the lane has ended: gives its buffers back, frees the blocks that its writes replaced,
+  // and counts its verbs.
+  void End(const Call& call, Chunk& chunk, Lane& lane);
 
   TreeContext& context_;
   const LeafLocker& leaves_;
