@@ -17,7 +17,8 @@ constexpr uint32_t kRereadsOfAPath = 4;
 
 bool Getter::Begin(KeyView key, Begun& begun) {
   const uint64_t hash = KeyHash(key);
-  context_.guesses.Prefetch(hash);
+  const bool may_guess = context_.guesses.are_there();
+  if (may_guess) context_.guesses.Prefetch(hash);
   if (!begun.job.Aim(context_, key, hash, context_.cache.FindSpot(key))) return false;
   const LeafGeometry& geometry = context_.geometry();
   // Before all else that is done until the READ is posted.
@@ -27,7 +28,7 @@ bool Getter::Begin(KeyView key, Begun& begun) {
   if (!buffers) return false;
   begun.buffers = std::move(buffers.value());
   LocalAddress block;
-  begun.job.Guess(context_);
+  if (may_guess) begun.job.Guess(context_);
   if (begun.job.guess_bytes() != 0) {
     Result<BufferLease> guess = context_.links.Buffer(begun.job.guess_bytes());
     if (guess) begun.guess = std::move(guess.value());
