@@ -97,9 +97,9 @@ class RemoteAllocator {
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
   // Takes back blocks that no entry refers to any more. Returns whether enough memory waits to be
-  // given back that a call of `GiveBackReturns` is due. The operation that removed them `began` when
-  // leases() was that. A block is left to a sweeper if its memory server has given a lease since
-  // (rule R9), or none: it may be another's by now.
+  // given back that a call of `GiveBackReturns` is due. The operation that removed them `began`
+  // when leases() was that. A block is left to a sweeper if its memory server has given a lease
+  // since (rule R9), or none: it may be another's by now.
   bool FreeBlocks(std::span<const BlockRef> blocks, Clock::time_point now, uint64_t began);
   // The same of a node that nothing leads to any more.
   bool FreeNode(RemotePtr node, uint64_t began);
@@ -267,7 +267,7 @@ class RemoteAllocator {
   bool IsOfPresentLease(const AllocationStamp& stamp) const;
   void Forget(ServerId server, const Lease& lease);
   void ForgetOlder(ServerId server, const Lease& lease);
-  // From `near`, or else from any server.
+  // From `near`, or else from any server. With `now` at its maximum, also within its grace.
   std::optional<BlockPtr> TakeFreed(uint32_t bytes, std::optional<ServerId> near,
                                     Clock::time_point now);
   // Cuts a piece from the extents granted on `server`.

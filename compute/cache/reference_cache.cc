@@ -16,7 +16,7 @@ size_t ReferenceCache::PlaceIn(const Line& line, uint64_t hash) {
   return static_cast<size_t>(std::countr_zero(found));
 }
 
-std::optional<ReferenceCache::Reference> ReferenceCache::Find(uint64_t hash) const {
+std::optional<BlockRef> ReferenceCache::Find(uint64_t hash) const {
   const Line* const lines = lines_.load(std::memory_order_acquire);
   if (lines == nullptr) return std::nullopt;
   const Line& line = lines[LineOf(hash)];
@@ -26,7 +26,7 @@ std::optional<ReferenceCache::Reference> ReferenceCache::Find(uint64_t hash) con
   const uint32_t tag = line.tags[place].load(std::memory_order_relaxed);
   // Both may have changed since.
   if (block == 0) return std::nullopt;
-  return Reference{BlockPtr::FromWord(block), LengthIn(tag)};
+  return BlockRef{block, LengthIn(tag), 0};
 }
 
 void ReferenceCache::Store(Line& line, size_t place, uint64_t hash, const BlockRef& block) {

@@ -32,11 +32,6 @@ class ReferenceCache {
   // longer than a round trip.
   static constexpr uint32_t kMaxLength = 4096;
 
-  struct Reference {
-    BlockPtr block;
-    uint32_t length;  // of the content
-  };
-
   // Takes at most so much memory; 0: there is no reference.
   explicit ReferenceCache(size_t most_bytes) : line_count_(most_bytes / sizeof(Line)) {}
   ReferenceCache(const ReferenceCache&) = delete;
@@ -44,12 +39,13 @@ class ReferenceCache {
 
   // Whether there may be any.
   bool is_used() const { return lines_.load(std::memory_order_acquire) != nullptr; }
-  // Of all three: for KeyHash(key). `Prefetch` may precede them.
+  // Of all that follows: for KeyHash(key). Prefetch may precede the others.
   void Prefetch(uint64_t hash) const {
     const Line* const lines = lines_.load(std::memory_order_acquire);
     if (lines != nullptr) __builtin_prefetch(&lines[LineOf(hash)]);
   }
-  std::optional<Reference> Find(uint64_t hash) const;
+  // The reference, without the checksum.
+  std::optional<BlockRef> Find(uint64_t hash) const;
   // Remembers it, unless its content is longer than kMaxLength.
   void Set(uint64_t hash, const BlockRef& block);
   // Likewise, if there is a reference for the key.

@@ -20,7 +20,7 @@ BlockRef BlockOf(uint64_t number, uint32_t length = 100) {
 }
 bool Finds(const ReferenceCache& cache, uint64_t number, const BlockRef& block) {
   const auto found = cache.Find(HashOf(number));
-  return found && found->block.word() == block.pointer && found->length == block.length;
+  return found && found->pointer == block.pointer && found->length == block.length;
 }
 
 TEST(ReferenceCacheTest, FindsWhatWasSetLast) {
@@ -96,7 +96,7 @@ TEST(ReferenceCacheTest, ManyThreadsUseIt) {
         if (i % 17 == 0) cache.Erase(HashOf(key));
         const auto found = cache.Find(HashOf(key));
         if (!found) continue;
-        const uint64_t block = found->block.offset() / 64 - 1;
+        const uint64_t block = found->ptr().offset() / 64 - 1;
         const uint64_t length = found->length % 100;
         if (block >= kKeys || length >= kKeys || found->length / 100 > 2) is_wrong = true;
       }

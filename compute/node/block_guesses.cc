@@ -5,11 +5,10 @@
 namespace gossamer {
 
 GuessedBlock BlockGuesses::For(uint64_t hash, ServerId server) {
-  const std::optional<ReferenceCache::Reference> found = references_.Find(hash);
+  const std::optional<BlockRef> found = references_.Find(hash);
   // On another server it would need a batch of its own.
-  if (!found || found->block.server() != server || !tuner_.MayRead()) return {};
-  const BlockRef at{found->block.word(), found->length, 0};
-  return blocks_.Reaches(at) ? GuessedBlock{at} : GuessedBlock{};
+  if (!found || found->ptr().server() != server || !tuner_.MayRead()) return {};
+  return blocks_.Reaches(*found) ? GuessedBlock{*found} : GuessedBlock{};
 }
 
 std::optional<std::string_view> BlockGuesses::Judge(uint64_t hash, const GuessedBlock& guess,

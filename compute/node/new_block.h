@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -66,10 +67,11 @@ class NewBlock {
 // Registered memory for the bytes of several new blocks, one behind the other as far as possible.
 class BlockSpace {
  public:
-  // For `bytes` in all. Those of earlier blocks are not needed any more.
-  void Begin(size_t bytes) {
+  // For the blocks of all `wishes`. The bytes of earlier blocks are not needed any more.
+  void Begin(std::span<const RemoteAllocator::BlockWish> wishes) {
     GiveBack();
-    left_ = bytes;
+    left_ = 0;
+    for (const RemoteAllocator::BlockWish& wish : wishes) left_ += BlockBytes(wish.length);
   }
   void GiveBack() {
     leases_.clear();

@@ -26,7 +26,7 @@ class ClientQueuePair {
 
   const QueuePairGrant& grant() const { return grant_; }
 
-  // Starts to fetch the memory that `batch` will touch.
+  // Starts to fetch the memory that the first verbs of `batch` will touch. Perform goes on.
   void PrefetchFor(const Batch& batch) const;
   void PrefetchRegion(uint64_t offset, uint32_t length) const;
   // Bracket a run of `Perform`s.

@@ -59,8 +59,9 @@ struct OpenOptions {
   std::string fabric = "shm";  // or "verbs"
   std::string device;          // verbs: RDMA device; empty: the one that reaches the memory servers
   // Bound of the cache of internal nodes; a store of N small records needs about N bytes. A new
-  // cache fills itself while it is used, many nodes at a time, if the nodes fit. References to values
-  // in blocks, which save gets a round trip, take a quarter as much beside it, if any are read.
+  // cache fills itself while it is used, many nodes at a time, if the nodes fit. References to
+  // values in blocks, which save gets a round trip, take a quarter as much beside it, if any are
+  // read.
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;

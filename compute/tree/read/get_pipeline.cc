@@ -40,10 +40,11 @@ void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   chunk.aimed_.count = 0;
   const bool may_be_plain = Reserve(chunk, count);
   const bool guesses = context_.guesses.serve_many() && context_.guesses.are_there();
+  std::array<uint64_t, kMaxKeys> hashes;
   if (may_be_plain) {
     for (size_t i = 0; i < count; ++i) {
-      chunk.hashes_[i] = KeyHash(keys[i]);
-      if (guesses) context_.guesses.Prefetch(chunk.hashes_[i]);
+      hashes[i] = KeyHash(keys[i]);
+      if (guesses) context_.guesses.Prefetch(hashes[i]);
     }
     context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
   }
@@ -57,7 +58,7 @@ void GetPipeline::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
     }
     chunk.first_of_[i] = static_cast<uint8_t>(i);
     GetJob& job = chunk.jobs_[i];
-    is_equal_aimed = may_be_plain && job.Aim(context_, keys[i], chunk.hashes_[i], chunk.spots_[i]);
+    is_equal_aimed = may_be_plain && job.Aim(context_, keys[i], hashes[i], chunk.spots_[i]);
     if (is_equal_aimed && guesses) {
       job.Guess(context_);
       guess_bytes += job.guess_bytes();
@@ -171,7 +172,7 @@ void GetPipeline::JudgeBlocks(std::span<const KeyView> keys, Chunk& chunk, const
     } else if (const size_t number = blocks.read_of[i]; blocks.reads.is_read(number)) {
       GetJob::TakeBlock(keys[i], blocks.reads.bytes(number), answer);
       if (answer.is_plain() && context_.guesses.serve_many()) {
-        context_.guesses.Learn(chunk.hashes_[i], blocks.reads.block(number));
+        context_.guesses.Learn(chunk.jobs_[i].hash(), blocks.reads.block(number));
       }
     }
     if (answer.is_plain()) ++answered;

@@ -69,7 +69,6 @@ class GetPipeline {
    private:
     friend class GetPipeline;
 
-    std::array<uint64_t, kMaxKeys> hashes_;
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
     std::array<GetJob, kMaxKeys> jobs_;
     std::array<GetJob::Answer, kMaxKeys> answers_;

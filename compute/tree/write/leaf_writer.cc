@@ -281,10 +281,7 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
     }
     NoteOneDone(op, write, status);
     const bool is_stored = modification == nullptr || modification->is_applied();
-    if (lone.block && status && is_stored) {
-      context_.guesses.Update(write.hash, lone.block->ref());
-    }
-    if (lone.block) lone.block->End(status, is_stored);
+    if (lone.block) EndBlock(write.hash, status, is_stored, *lone.block);
     co_return status;
   }
 }
@@ -370,12 +367,9 @@ Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Rang
                                      std::optional<ServerId> near, NewBlocks& blocks) {
   const size_t inline_bytes = context_.store.inline_limits.value_bytes;
   std::vector<RemoteAllocator::BlockWish> wishes;
-  size_t block_bytes = 0;
   for (size_t position = writes.first; position < writes.end; ++position) {
     const size_t bytes = batch.value(position).size();
-    if (bytes <= inline_bytes) continue;
-    wishes.push_back({static_cast<uint32_t>(bytes)});
-    block_bytes += BlockBytes(wishes.back().length);
+    if (bytes > inline_bytes) wishes.push_back({static_cast<uint32_t>(bytes)});
   }
   if (wishes.empty()) co_return Ok();
   for (auto wish = wishes.begin(); wish != wishes.end();) {
@@ -387,7 +381,7 @@ Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Rang
     (wish++)->memory = std::move(memory);
   }
   blocks.all = std::vector<std::optional<NewBlock>>(writes.end - writes.first);
-  blocks.space.Begin(block_bytes);
+  blocks.space.Begin(wishes);
   auto wish = wishes.begin();
   const NewBlock* before = nullptr;
   for (size_t i = 0; i < blocks.all.size(); ++i) {
@@ -409,6 +403,12 @@ Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Rang
   co_return Links::Unreachable(op, **std::ranges::find_if(blocks.writes.used(), has_failed));
 }
 
+void LeafWriter::EndBlock(uint64_t hash, const Status& status, bool is_stored,
+                          NewBlock& block) const {
+  if (status && is_stored) context_.guesses.Update(hash, block.ref());
+  block.End(status, is_stored);
+}
+
 void LeafWriter::EndBlocks(WriteBatch& batch, size_t first, size_t end, const Status& status,
                            NewBlocks& blocks) const {
   for (size_t i = 0; i < blocks.all.size(); ++i) {
@@ -416,11 +416,7 @@ void LeafWriter::EndBlocks(WriteBatch& batch, size_t first, size_t end, const St
     if (!block) continue;
     const size_t position = first + i;
     if (position < end) {
-      const bool is_stored = batch.has_block(position);
-      if (status && is_stored) {
-        context_.guesses.Update(KeyHash(batch.key(position)), block->ref());
-      }
-      block->End(status, is_stored);
+      EndBlock(KeyHash(batch.key(position)), status, batch.has_block(position), *block);
     } else {
       block->GiveBack();
     }

@@ -89,6 +89,8 @@ class LeafWriter {
   static size_t Apply(LeafJob& job);
   // Call when the leaf is written: remembers whether puts were inserts. `tally`: what was done.
   void NoteDone(WriteMode mode, const WriteTally& tally);
+  // The write of a key with that hash has ended: NewBlock::End. Remembers where the value is now.
+  void EndBlock(uint64_t hash, const Status& status, bool is_stored, NewBlock& block) const;
 
  private:
   // The value that the modification has noted; nullopt if its block is another's by now.

@@ -275,9 +275,7 @@ void WritePipeline::GiveBlocks(const Call& call, Chunk& chunk, Lane& lane) {
   }
   if (wishes.empty()) return;
   context_.memory.TakeBlocks(lane.server, wishes);
-  size_t block_bytes = 0;
-  for (const RemoteAllocator::BlockWish& wish : wishes) block_bytes += BlockBytes(wish.length);
-  lane.block_bytes.Begin(block_bytes);
+  lane.block_bytes.Begin(wishes);
   auto wish = wishes.begin();
   const NewBlock* before = nullptr;  // of those elsewhere
   for (Job* job : lane.taken()) {
@@ -361,9 +359,7 @@ void WritePipeline::Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, con
   const std::span<std::optional<NewBlock>> blocks = chunk.BlocksOf(*job);
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (!blocks[i]) continue;
-    const bool is_stored = !writes[i].HasChangedNothing();
-    if (status && is_stored) context_.guesses.Update(writes[i].hash, blocks[i]->ref());
-    blocks[i]->End(status, is_stored);
+    writer_.EndBlock(writes[i].hash, status, !writes[i].HasChangedNothing(), *blocks[i]);
     blocks[i].reset();
   }
   if (status) {

@@ -113,8 +113,8 @@ class WritePipeline {
   void Conclude(Call& call, Chunk& chunk, Lane& lane, Job& job, const Status& result);
   // For a job of which a verb ended in an unknown way.
   Task<void> Settle(Call& call, Chunk& chunk, Lane& lane, Job& job);
-  // Call when the lane has ended: gives its buffers back, frees the blocks that its writes replaced,
-  // and counts its verbs.
+  // Call when the lane has ended: gives its buffers back, frees the blocks that its writes
+  // replaced, and counts its verbs.
   void End(const Call& call, Chunk& chunk, Lane& lane);
 
   TreeContext& context_;
