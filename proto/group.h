@@ -19,6 +19,7 @@
 // parsed with.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -304,11 +305,12 @@ class GroupView {
 
   // Out of line, so that Find needs no frame for it.
   [[gnu::noinline]] std::optional<Entry> FindAmongMixed(KeyView suffix) const {
-    std::optional<Entry> found;
-    ForEach([&](const Entry& entry) {
-      if (entry.key == suffix && !entry.is_long()) found = entry;
-    });
-    return found;
+    uint32_t at = entries_at_;
+    for (uint32_t left = header_.count; left != 0; --left) {
+      const Entry entry = Next(at);
+      if (AreEqual(entry.key, suffix) && !entry.is_long()) return entry;
+    }
+    return std::nullopt;
   }
   [[gnu::noinline]] std::optional<Entry> FindInArray(KeyView suffix) const {
     const Array array = *AsArray();
@@ -358,6 +360,17 @@ class GroupView {
     return false;
   }
 
+  // Whether no value exceeds the limit, of entries of `stride` bytes that all have a BlockRef.
+  bool BlocksFit(uint32_t stride) const {
+    const char* length = data_ + entries_at_ + header_.key_bytes + offsetof(BlockRef, length);
+    uint32_t longest = 0;
+    for (uint32_t left = header_.count; left != 0; --left, length += stride) {
+      uint32_t one;
+      std::memcpy(&one, length, sizeof one);
+      longest = std::max(longest, one);
+    }
+    return longest <= kMaxContentBytes;
+  }
   // Whether the lengths stay inside the unit and no value exceeds the limit. A matching checksum
   // implies this for a correct client's bytes; the check keeps views safe from other bytes.
   bool EntriesFit(uint32_t unit_bytes) const {
@@ -372,7 +385,9 @@ class GroupView {
           entries_at_ + header_.count * stride > unit_bytes) {
         return false;
       }
-      if (internal::KindOf(header_.value_code) == Entry::Kind::kInline) return true;
+      const Entry::Kind kind = internal::KindOf(header_.value_code);
+      if (kind == Entry::Kind::kInline) return true;
+      if (kind == Entry::Kind::kBlock) return BlocksFit(stride);
     }
     const uint32_t lengths = (header_.key_bytes == internal::kVariable ? 1 : 0) +
                              (header_.value_code == internal::kVariable ? 1 : 0);

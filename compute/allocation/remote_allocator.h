@@ -58,7 +58,7 @@ enum class NodeKind : uint8_t { kLeaf, kInternal };
 class RemoteAllocator {
  public:
   using Clock = Scheduler::Clock;
-  static constexpr std::chrono::milliseconds kGrace{20};
+  static constexpr std::chrono::milliseconds kGrace{5};
   static constexpr std::chrono::seconds kBetweenWaits{30};
 
   // `patience`: see JudgeRefusal.

@@ -130,17 +130,24 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
   if (at_edge && above <= after.size() / kEdgeFraction) return {below, false};
 
   size_t ascents = 0;
-  size_t descents = 0;
+  size_t pairs = 0;
+  size_t at = 0;
+  for (const size_t count : counts) {
+    for (size_t i = at + 1; i < at + count; ++i, ++pairs) {
+      ascents += is_less(before[i - 1], before[i]) ? 1 : 0;
+    }
+    at += count;
+  }
+  const bool ascend = AreMost(ascents, pairs);
+  const bool descend = AreMost(pairs - ascents, pairs);
+  if (!ascend && !descend) return {};
   size_t latest = 0;  // entries of units
   size_t latest_below = 0;
   size_t latest_above = 0;
   const size_t near = others.size() / kNearFraction;
-  size_t at = 0;
+  at = 0;
   for (const size_t count : counts) {
     if (count == 0) continue;
-    for (size_t i = at + 1; i < at + count; ++i) {
-      ++(is_less(before[i - 1], before[i]) ? ascents : descents);
-    }
     at += count;
     const Entry& last = before[at - 1];
     ++latest;
@@ -150,12 +157,11 @@ OrderedCut FindOrderedCut(std::span<const Entry> before, std::span<const uint32_
       latest_above += count_between(after.back(), last) <= near ? 1 : 0;
     }
   }
-  const size_t pairs = ascents + descents;
   // What is on the far side of the new entry is of others: it goes into a leaf of its own.
-  if (AreMost(ascents, pairs) && AreMost(latest_below, latest)) {
+  if (ascend && AreMost(latest_below, latest)) {
     return {above == 0 ? below : below + 1, false};
   }
-  if (AreMost(descents, pairs) && AreMost(latest_above, latest)) {
+  if (descend && AreMost(latest_above, latest)) {
     return {below == 0 ? 1 : below, true};
   }
   return {};

@@ -25,10 +25,20 @@ class ServerBatches {
   void Clear() { used_.clear(); }
   // A batch for `server` with room for `verbs` more. It may be another one than the last.
   Batch& For(ServerId server, size_t verbs) {
-    const auto has_room = [&](const Batch* batch) {
-      return batch->server() == server && batch->verbs().size() + verbs <= kMaxVerbs;
-    };
-    const auto found = std::find_if(used_.rbegin(), used_.rend(), has_room);
+    if (!used_.empty() && HasRoom(*used_.back(), server, verbs)) [[likely]]
+      return *used_.back();
+    return FindOrAdd(server, verbs);
+  }
+  std::span<Batch* const> used() const { return used_; }
+
+ private:
+  static bool HasRoom(const Batch& batch, ServerId server, size_t verbs) {
+    return batch.server() == server && batch.verbs().size() + verbs <= kMaxVerbs;
+  }
+  [[gnu::noinline]] Batch& FindOrAdd(ServerId server, size_t verbs) {
+    const auto found = std::find_if(used_.rbegin(), used_.rend(), [&](const Batch* batch) {
+      return HasRoom(*batch, server, verbs);
+    });
     if (found != used_.rend()) return **found;
     if (used_.size() == batches_.size()) {
       batches_.push_back(std::make_unique<InlineBatch<kMaxVerbs>>());
@@ -37,9 +47,7 @@ class ServerBatches {
     used_.back()->Reset(server);
     return *used_.back();
   }
-  std::span<Batch* const> used() const { return used_; }
 
- private:
   std::vector<std::unique_ptr<InlineBatch<kMaxVerbs>>> batches_;
   std::vector<Batch*> used_;
 };

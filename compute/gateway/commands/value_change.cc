@@ -79,9 +79,8 @@ std::string_view ValueChange::Parse(const Command& command,
       break;
     }
     case CommandId::kIncrByFloat: {
-      const std::optional<long double> by = ParseFloat(arguments[2]);
-      if (!by) return kNoFloat;
-      by_float_ = *by;
+      if (!ParseFloat(arguments[2])) return kNoFloat;
+      operand_ = arguments[2];
       break;
     }
     case CommandId::kSetRange: {
@@ -142,7 +141,7 @@ bool ValueChange::Increment(std::optional<std::string>& value) {
 bool ValueChange::IncrementByFloat(std::optional<std::string>& value) {
   const std::optional<long double> old = value ? ParseFloat(*value) : 0;
   if (!old) return Refuse(kNoFloat);
-  const long double sum = *old + by_float_;
+  const long double sum = *old + ParseFloat(operand_).value();
   if (std::isnan(sum) || std::isinf(sum)) return Refuse(kNan);
   value = FloatText(sum);
   text_ = value;
@@ -200,7 +199,9 @@ void ValueChange::Answer(ReplyWriter& reply) const {
 ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value) {
   value_ = value ? std::optional<std::string>(*value) : std::nullopt;
   bool has_written = false;
-  for (ValueChange* const change : changes_) has_written = change->Apply(value_) || has_written;
+  for (ValueChange* one = first_; one != nullptr; one = one->next_) {
+    has_written = one->Apply(value_) || has_written;
+  }
   if (!has_written) return {Kind::kKeep, {}};
   return value_ ? Change{Kind::kPut, *value_} : Change{Kind::kDelete, {}};
 }

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,13 +60,15 @@ class ValueChange {
     return false;
   }
 
+  friend class KeyChanges;
+
   CommandId id_ = CommandId::kSet;
   std::string_view key_;
   size_t key_hash_ = 0;
-  std::string_view operand_;  // the bytes to set or append
+  std::string_view operand_;  // the bytes to set or append, or the text of a number to add
   SetOptions set_;
-  int64_t by_ = 0;  // of INCRBY, or the offset of SETRANGE
-  long double by_float_ = 0;
+  int64_t by_ = 0;               // of INCRBY, or the offset of SETRANGE
+  ValueChange* next_ = nullptr;  // of the KeyChanges
 
   // Of the last Apply.
   std::string_view error_;
@@ -78,19 +79,27 @@ class ValueChange {
 
 class KeyChanges final : public ValueModifier {
  public:
-  // Changes of one key, in the order in which they were asked for. They outlive this.
-  explicit KeyChanges(std::span<ValueChange* const> changes) : changes_(changes) {}
+  // The change outlives this, as those that follow, and is in no other KeyChanges.
+  explicit KeyChanges(ValueChange& first) : first_(&first), last_(&first) { first.next_ = nullptr; }
+  // A change of the same key, behind the others.
+  void Add(ValueChange& change) {
+    change.next_ = nullptr;
+    last_->next_ = &change;
+    last_ = &change;
+  }
 
-  std::string_view key() const { return changes_.front()->key(); }
+  std::string_view key() const { return first_->key(); }
+  size_t key_hash() const { return first_->key_hash(); }
   Change Modify(std::optional<std::string_view> value) override;
 
   // Call when the operation has ended.
   void SetResult(const Status& result) {
-    for (ValueChange* const change : changes_) change->result = result;
+    for (ValueChange* one = first_; one != nullptr; one = one->next_) one->result = result;
   }
 
  private:
-  std::span<ValueChange* const> changes_;
+  ValueChange* first_;
+  ValueChange* last_;
   std::optional<std::string> value_;
 };
 

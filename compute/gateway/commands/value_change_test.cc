@@ -68,8 +68,10 @@ TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
   increment.Parse(*FindCommand("incr"), takes);
   get_del.Parse(*FindCommand("getdel"), takes);
   append.Parse(*FindCommand("append"), appends);
-  std::vector<ValueChange*> all = {&increment, &get_del, &append};
-  KeyChanges changes{std::span<ValueChange* const>(all)};
+  const std::vector<ValueChange*> all = {&increment, &get_del, &append};
+  KeyChanges changes(increment);
+  changes.Add(get_del);
+  changes.Add(append);
   for (const std::string_view value : {"5", "7"}) {
     const ValueModifier::Change change = changes.Modify(value);
     EXPECT_EQ(change.kind, ValueModifier::Kind::kPut);

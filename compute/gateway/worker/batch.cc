@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -293,21 +294,28 @@ Task<void> Batch::RunPuts(Session& session) {
   }
 }
 
-Task<void> Batch::RunChanges(Session& session) {
-  changes_by_key_.clear();
-  for (size_t i = 0; i < change_count_; ++i) changes_by_key_.push_back(&changes_[i]);
-  // Each key's changes one behind the other, as they came; the order of keys does not matter.
-  std::ranges::stable_sort(changes_by_key_, [](const ValueChange* a, const ValueChange* b) {
-    return a->key_hash() != b->key_hash() ? a->key_hash() < b->key_hash() : a->key() < b->key();
-  });
+void Batch::GroupChanges() {
   key_changes_.clear();
-  for (auto first = changes_by_key_.begin(); first != changes_by_key_.end();) {
-    const auto end = std::find_if(first, changes_by_key_.end(), [first](const ValueChange* one) {
-      return one->key_hash() != (*first)->key_hash() || one->key() != (*first)->key();
-    });
-    key_changes_.emplace_back(std::span(first, end));
-    first = end;
+  places_.assign(std::bit_ceil(2 * change_count_), 0);
+  const size_t mask = places_.size() - 1;
+  for (ValueChange& change : std::span(changes_).first(change_count_)) {
+    const auto is_its_own = [&](const KeyChanges& other) {
+      return other.key_hash() == change.key_hash() && other.key() == change.key();
+    };
+    // A batch has few changes: keys that are chosen to collide cost some microseconds each.
+    size_t at = change.key_hash() & mask;
+    while (places_[at] != 0 && !is_its_own(key_changes_[places_[at] - 1])) at = (at + 1) & mask;
+    if (places_[at] != 0) {
+      key_changes_[places_[at] - 1].Add(change);
+    } else {
+      key_changes_.emplace_back(change);
+      places_[at] = static_cast<uint32_t>(key_changes_.size());
+    }
   }
+}
+
+Task<void> Batch::RunChanges(Session& session) {
+  GroupChanges();
   modifiers_.clear();
   for (KeyChanges& changes : key_changes_) modifiers_.push_back({changes.key(), &changes});
   change_results_.assign(modifiers_.size(), Ok());

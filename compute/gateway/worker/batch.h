@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <memory>
 #include <span>
@@ -132,6 +131,8 @@ class Batch {
   // Adds a request of `from` as it is there.
   void Take(const Batch& from, const Request& request);
   Task<void> RunPuts(Session& session);
+  // Puts the changes of each key one behind the other, as they came.
+  void GroupChanges();
   Task<void> RunChanges(Session& session);
   // The reply to a request that reads, appended to `out`.
   ReadReply ReplyTo(const Request& request, std::string& out) const;
@@ -155,10 +156,10 @@ class Batch {
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
   std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`
-  std::deque<ValueChange> changes_;                  // kept for the next batch, with their memory
+  std::vector<ValueChange> changes_;                 // kept for the next batch, with their memory
   size_t change_count_ = 0;
-  std::vector<ValueChange*> changes_by_key_;
   std::vector<KeyChanges> key_changes_;
+  std::vector<uint32_t> places_;  // a hash table: positions in key_changes_, and 1 more; 0: none
   std::vector<KeyModifier> modifiers_;
   std::vector<Status> change_results_;
   std::vector<std::string_view> deletes_;

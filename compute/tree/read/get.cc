@@ -24,16 +24,13 @@ bool Getter::Begin(KeyView key, Begun& begun) {
   // Before all else that is done until the READ is posted.
   context_.links.Prefetch(begun.job.leaf(), geometry.unit_offset(begun.job.home()),
                           geometry.unit_bytes());
-  Result<BufferLease> buffers = context_.links.Buffer(UnitBuffers::kBytes);
+  if (may_guess) begun.job.Guess(context_);
+  const size_t guess_bytes = begun.job.guess_bytes();
+  Result<BufferLease> buffers = context_.links.Buffer(UnitBuffers::kBytes + guess_bytes);
   if (!buffers) return false;
   begun.buffers = std::move(buffers.value());
   LocalAddress block;
-  if (may_guess) begun.job.Guess(context_);
-  if (begun.job.guess_bytes() != 0) {
-    Result<BufferLease> guess = context_.links.Buffer(begun.job.guess_bytes());
-    if (guess) begun.guess = std::move(guess.value());
-    block = begun.guess.address();
-  }
+  if (guess_bytes != 0) block = begun.buffers.address(UnitBuffers::kBytes);
   begun.batch.Reset(begun.job.leaf().server());
   begun.job.AddReads(geometry, begun.buffers.address(), block, begun.batch);
   return true;

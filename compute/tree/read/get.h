@@ -33,8 +33,7 @@ class Getter {
   // A get whose first READs are on their way, or have ended.
   struct Begun {
     GetJob job;
-    BufferLease buffers;  // laid out as UnitBuffers
-    BufferLease guess;    // of a block that is READ along
+    BufferLease buffers;  // laid out as UnitBuffers; behind that, a block that is READ along
     InlineBatch<GetJob::kMaxReads> batch;
   };
   // The way to the key's leaf so far.

@@ -104,8 +104,10 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   // use.
   LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
                       anew.rewrite.old_sibling, anew.after};
-  if (!packer_.PlaceAll(content, LeafPacker::Own::kNever)) {
-    if (!locked.editor->UnknownLongKeys(std::nullopt).empty()) {
+  bool fits = false;
+  if (!locked.editor->UnknownLongKeys(std::nullopt).empty()) {
+    fits = packer_.PlaceAll(content, LeafPacker::Own::kNever);
+    if (!fits) {
       // 1 RT.
       const Status known = co_await leaves_.ReadLongKeys(op, locked);
       if (!known) co_return co_await locked.lock.ReleaseAfter(known.error());
@@ -113,17 +115,19 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
       content.low = anew.rewrite.low;
       content.entries = anew.after;
     }
+  }
+  if (!fits) {
     const bool may_be_short = !IsTooLong(content.bounds(), write.entry);
-    const bool fits = packer_.PlaceAll(
-        content, may_be_short ? LeafPacker::Own::kForRoom : LeafPacker::Own::kAsNeeded);
-    if (!fits) {
-      std::vector<uint32_t> counts;
-      for (uint32_t unit = 0; unit < context_.geometry().units(); ++unit) {
-        counts.push_back(locked.unit(unit).count());
-      }
-      anew.cut = FindOrderedCut(anew.before, counts, anew.after, anew.rewrite.high.infinite);
-      co_return co_await SplitInTwo(op, locked, write, anew, std::move(image));
+    fits = packer_.PlaceAll(content,
+                            may_be_short ? LeafPacker::Own::kForRoom : LeafPacker::Own::kAsNeeded);
+  }
+  if (!fits) {
+    std::vector<uint32_t> counts;
+    for (uint32_t unit = 0; unit < context_.geometry().units(); ++unit) {
+      counts.push_back(locked.unit(unit).count());
     }
+    anew.cut = FindOrderedCut(anew.before, counts, anew.after, anew.rewrite.high.infinite);
+    co_return co_await SplitInTwo(op, locked, write, anew, std::move(image));
   }
   const uint64_t hint = packer_.Encode({image.data(), node_bytes}, leaf, content);
   InlineBatch<2> batch(leaf.server());
