@@ -305,10 +305,35 @@ class GroupView {
 
   // Out of line, so that Find needs no frame for it.
   [[gnu::noinline]] std::optional<Entry> FindAmongMixed(KeyView suffix) const {
+    if (HasOneShortKeyLength()) return FindAmongValues(suffix);
     uint32_t at = entries_at_;
     for (uint32_t left = header_.count; left != 0; --left) {
       const Entry entry = Next(at);
       if (AreEqual(entry.key, suffix) && !entry.is_long()) return entry;
+    }
+    return std::nullopt;
+  }
+  // Whether all keys have one length, from 1 to 8 bytes, and the values several.
+  bool HasOneShortKeyLength() const {
+    return header_.value_code == internal::kVariable && header_.key_bytes != 0 &&
+           header_.key_bytes <= sizeof(uint64_t);
+  }
+  // Of such a unit.
+  std::optional<Entry> FindAmongValues(KeyView suffix) const {
+    const uint32_t key_bytes = header_.key_bytes;
+    if (suffix.size() != key_bytes) return std::nullopt;
+    // 8 bytes that end with a key hold it: the header is before the first.
+    const uint32_t before = static_cast<uint32_t>(sizeof(uint64_t)) - key_bytes;
+    const uint64_t wanted = FirstBytes(suffix);
+    const char* at = data_ + entries_at_;
+    for (uint32_t left = header_.count; left != 0; --left) {
+      const auto code = static_cast<uint8_t>(*at++);
+      const uint32_t stored = internal::StoredBytes(code);
+      const uint64_t word = internal::LoadWord({at - before, sizeof(uint64_t)}) >> (8 * before);
+      if (word == wanted && internal::KindOf(code) != Entry::Kind::kLong) {
+        return Entry{{at, key_bytes}, {at + key_bytes, stored}, internal::KindOf(code)};
+      }
+      at += key_bytes + stored;
     }
     return std::nullopt;
   }
@@ -360,6 +385,22 @@ class GroupView {
     return false;
   }
 
+  // EntriesFit, of a unit that HasOneShortKeyLength.
+  bool ValuesFit(uint32_t unit_bytes) const {
+    uint32_t at = entries_at_;
+    for (uint32_t left = header_.count; left != 0; --left) {
+      if (at >= unit_bytes) return false;
+      const auto code = static_cast<uint8_t>(data_[at]);
+      const uint32_t stored_at = at + 1 + header_.key_bytes;
+      at = stored_at + internal::StoredBytes(code);
+      if (at > unit_bytes) return false;
+      if (code < internal::kLongCode) continue;
+      uint32_t length;
+      std::memcpy(&length, data_ + stored_at + offsetof(BlockRef, length), sizeof length);
+      if (length > kMaxContentBytes) return false;
+    }
+    return true;
+  }
   // Whether no value exceeds the limit, of entries of `stride` bytes that all have a BlockRef.
   bool BlocksFit(uint32_t stride) const {
     const char* length = data_ + entries_at_ + header_.key_bytes + offsetof(BlockRef, length);
@@ -388,6 +429,9 @@ class GroupView {
       const Entry::Kind kind = internal::KindOf(header_.value_code);
       if (kind == Entry::Kind::kInline) return true;
       if (kind == Entry::Kind::kBlock) return BlocksFit(stride);
+    }
+    if (HasOneShortKeyLength()) {
+      return prefix_bytes + header_.key_bytes <= kMaxKeyBytes && ValuesFit(unit_bytes);
     }
     const uint32_t lengths = (header_.key_bytes == internal::kVariable ? 1 : 0) +
                              (header_.value_code == internal::kVariable ? 1 : 0);

@@ -78,7 +78,8 @@ struct LeafJob : LockTable::Wish {
   }
 
   State state = State::kOpen;
-  // At least one, and at most kFew. Of more, the first stands for all, and `is_whole` is set.
+  // At least one. Of more than kFew puts or deletes, the first stands for all, and `is_whole` is
+  // set.
   std::span<LeafWrite> writes;
   bool is_whole = false;  // needs the leaf whole
   // The stamp of the block that the only write's entry refers to.

@@ -194,6 +194,27 @@ TEST(MultiModifyTest, ItCostsWhatPutsOfTheSameKeysCost) {
   }
 }
 
+TEST(MultiModifyTest, ManyOfFewLeavesTakeTwoRoundTripsTogether) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  constexpr uint64_t kKeys = 64;
+  Modifiers increments;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(session->Put(KeyOf(i, false), "7"));
+    increments.Add<Increment>(KeyOf(i, false));
+  }
+  const WireCounts before = session->counters().of(OperationClass::kUpdate);
+  for (const Status& one : increments.Run(*session)) EXPECT_TRUE(one);
+  const WireCounts after = session->counters().of(OperationClass::kUpdate);
+  EXPECT_EQ(after.operations - before.operations, kKeys);
+  EXPECT_EQ(after.round_trips - before.round_trips, 2U);
+  // A READ and two atomics for each leaf, and a WRITE for each of its units.
+  EXPECT_LE(after.reads - before.reads, kKeys / 8);
+  EXPECT_LE(after.writes - before.writes, kKeys / 2);
+  for (uint64_t i = 0; i < kKeys; ++i) EXPECT_EQ(session->Get(KeyOf(i, false)).value(), "8");
+}
+
 // Against a map: keys of both forms, values in leaves and in blocks, absent keys, deletions,
 // several of one key.
 TEST(MultiModifyTest, DoesEachInTheirOrder) {

@@ -199,7 +199,7 @@ void WritePipeline::Take(Call& call, Chunk& chunk) {
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
   Result<BufferLease> buffer =
       context_.links.Buffer(count * LockedBuffers::Bytes(context_.geometry().node_bytes()));
-  if (!buffer || (count > kAtOnce && !HasManyLeaves(chunk, count))) {
+  if (!buffer || (count > kAtOnce && !MayBeMany(batch.mode()) && !HasManyLeaves(chunk, count))) {
     call.next = batch.EndOfKey(limit - 1);
     return call.Leave({first, call.next});
   }
@@ -227,16 +227,21 @@ void WritePipeline::Take(Call& call, Chunk& chunk) {
   call.next = position;
 }
 
-bool WritePipeline::IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const {
+bool WritePipeline::MayBeMany(WriteMode mode) const {
+  return mode == WriteMode::kModify && context_.geometry().units() <= RemoteLock::kMaxWrites;
+}
+
+bool WritePipeline::IsPlain(const WriteBatch& batch, WriteBatch::Range writes, size_t limit) const {
   for (size_t position = writes.first; position < writes.end; ++position) {
     if (!batch.IsShort(position, context_.store.inline_limits)) return false;
   }
-  return writes.end - writes.first <= LeafJob::kFew;
+  return MayBeMany(batch.mode()) ? writes.end <= limit
+                                 : writes.end - writes.first <= LeafJob::kFew;
 }
 
 bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range writes,
                             const NodeCache::LeafSpot& spot) {
-  if (spot.leaf.is_null() || !IsPlain(call.batch, writes)) return false;
+  if (spot.leaf.is_null() || !IsPlain(call.batch, writes, chunk.first + kChunk)) return false;
   const std::span<LeafWrite> own =
       std::span(chunk.writes).subspan(writes.first - chunk.first, writes.end - writes.first);
   for (size_t i = 0; i < own.size(); ++i) {

@@ -8,7 +8,7 @@
 // and do not wait for each other: while a server is silent, no lock of another one stays held.
 //
 // A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock
-// is another's, it is not cached or not the keys' any more, it has many writes, a unit is torn,
+// is another's, it is not cached or not the keys' any more, it has many puts or deletes, a unit is torn,
 // full or was not read, a value is long, or a verb failed.
 //
 // Values that a leaf does not store itself go to blocks, if possible on the leaf's server. Their
@@ -94,7 +94,12 @@ class WritePipeline {
   // Returns false if the writes are not plain.
   bool TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range writes,
                const NodeCache::LeafSpot& spot);
-  bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
+  // Of writes of one leaf; `limit`: the end of the chunk.
+  bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes, size_t limit) const;
+  // Whether more than LeafJob::kFew writes of one leaf may be plain. Puts and deletes that are so
+  // many are cheaper as a leaf written whole, which modifications cannot be. A commit must be able
+  // to write all units.
+  bool MayBeMany(WriteMode mode) const;
   // Of an entry whose value is not in a block yet.
   bool NeedsBlock(const Entry& entry) const {
     return entry.stored.size() > context_.store.inline_limits.value_bytes;
