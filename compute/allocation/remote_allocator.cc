@@ -88,20 +88,33 @@ void RemoteAllocator::TakeBlocks(std::optional<ServerId> near, Clock::time_point
   const ServerId server = candidates.up.front();
   const std::lock_guard lock(mutex_);
   const AllocationStamp stamp = StampAt(server);
-  uint32_t bytes = 0;
-  FreedBlocks* freed = nullptr;  // of that size
-  for (BlockWish& wish : wishes) {
-    if (freed == nullptr || BlockBytes(wish.length) != bytes) {
-      bytes = BlockBytes(wish.length);
-      freed = &freed_blocks_[{bytes, server}];
+  const auto take = [&](BlockWish& wish, uint32_t bytes, BlockPtr block) {
+    wish.memory = Allocated<BlockPtr>(*this, block, bytes, stamp);
+  };
+  for (auto wish = wishes.begin(); wish != wishes.end();) {
+    const uint32_t bytes = BlockBytes(wish->length);
+    const auto alike_end = std::find_if(wish, wishes.end(), [bytes](const BlockWish& other) {
+      return BlockBytes(other.length) != bytes;
+    });
+    FreedBlocks& freed = freed_blocks_[{bytes, server}];
+    while (wish != alike_end && IsConfirmed(server)) {
+      const std::optional<BlockPtr> block = freed.Take(now);
+      if (!block) break;
+      take(*wish++, bytes, *block);
     }
-    std::optional<BlockPtr> block = IsConfirmed(server) ? freed->Take(now) : std::nullopt;
-    if (!block) {
-      const std::optional<Piece> piece = Cut(server, {control::ExtentKind::kBlocks, bytes});
-      if (!piece) return;
-      block.emplace(piece->server, piece->offset, piece->generation);
+    // The others lie one behind the other, as far as an extent goes.
+    while (wish != alike_end) {
+      auto count = static_cast<uint64_t>(alike_end - wish);
+      std::optional<Piece> run = Cut(server, {control::ExtentKind::kBlocks, count * bytes});
+      if (!run) {
+        count = 1;
+        run = Cut(server, {control::ExtentKind::kBlocks, bytes});
+      }
+      if (!run) return;
+      for (; count != 0; --count, run->offset += bytes) {
+        take(*wish++, bytes, BlockPtr(run->server, run->offset, run->generation));
+      }
     }
-    wish.memory = Allocated<BlockPtr>(*this, *block, bytes, stamp);
   }
 }
 

@@ -146,6 +146,29 @@ class RemoteAllocatorTest : public ::testing::Test {
   std::atomic<int> allocated_ = 0;  // by AllocateOver
 };
 
+TEST_F(RemoteAllocatorTest, BlocksTakenTogetherAreFreedOnesAndThenOneBehindTheOther) {
+  const BlockPtr used = Block();
+  FreeLongAgo(used);
+  constexpr uint32_t kBytes = BlockBytes(kBlockLength);
+  // More than the extent has.
+  std::vector<RemoteAllocator::BlockWish> wishes(FakeLeaseServer::kExtentBytes / kBytes + 2);
+  for (RemoteAllocator::BlockWish& wish : wishes) wish.length = kBlockLength;
+  const auto take = [&](size_t from, size_t count) {
+    allocator_.TakeBlocks(used.server(), scheduler_->Now(), std::span(wishes).subspan(from, count));
+  };
+  take(0, 4);
+  ASSERT_TRUE(wishes[0].memory && wishes[3].memory);
+  EXPECT_EQ(wishes[0].memory.pointer(), used.NextGeneration());
+  take(4, wishes.size() - 4);
+  const size_t taken = FakeLeaseServer::kExtentBytes / kBytes;
+  for (size_t i = 1; i < taken; ++i) {
+    ASSERT_TRUE(wishes[i].memory) << i;
+    EXPECT_EQ(wishes[i].memory.pointer().offset(), used.offset() + i * kBytes);
+  }
+  EXPECT_FALSE(wishes[taken].memory);
+  EXPECT_FALSE(wishes[taken + 1].memory);
+}
+
 TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {
   const RemotePtr node = Node();
   Allocate().value().GiveBack();

@@ -297,7 +297,7 @@ uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   // Random inserts fill leaves to about two thirds. Assume half, plus a tenth for everything else.
   const uint64_t leaf_entries = std::max<uint64_t>(unit_entries * geometry.units() / 2, 1);
   const uint64_t nodes = records / leaf_entries * defaults.node_bytes;
-  // A replaced block waits before it is reused, and all records may be replaced meanwhile.
+  // As much again for blocks that wait before they are reused, and for extents that are not full.
   uint64_t blocks = is_block ? records * BlockBytes(value_bytes) * 2 : 0;
   if (stored_bytes < key_bytes) blocks += records * BlockBytes(key_bytes);
   constexpr uint64_t kAtLeast = uint64_t{128} << 20;

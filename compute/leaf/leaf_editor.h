@@ -202,7 +202,7 @@ class LeafEditor {
   }
 
  private:
-  static constexpr size_t kMaxRemoved = 8;
+  static constexpr size_t kMaxRemoved = 64;
 
   // The key of an entry that has a long one. Null if it was not read.
   const Key* LongKeyOf(const Entry& entry) const {

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "common/random.h"
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
@@ -86,8 +87,8 @@ void Batch::Clear() {
 size_t Batch::held_bytes() const {
   const auto bytes = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
   return bytes(requests_) + bytes(reads_) + bytes(puts_) + bytes(put_results_) + bytes(ranges_) +
-         bytes(deletes_) + bytes(delete_results_) + changes_.size() * sizeof(ValueChange) +
-         text_.capacity();
+         bytes(deletes_) + bytes(delete_results_) + bytes(changes_) + bytes(key_changes_) +
+         bytes(places_) + bytes(modifiers_) + bytes(change_results_) + text_.capacity();
 }
 
 size_t Batch::MostIdle() const {
@@ -302,8 +303,8 @@ void Batch::GroupChanges() {
     const auto is_its_own = [&](const KeyChanges& other) {
       return other.key_hash() == change.key_hash() && other.key() == change.key();
     };
-    // A batch has few changes: keys that are chosen to collide cost some microseconds each.
-    size_t at = change.key_hash() & mask;
+    // With the seed, nobody can choose keys that share a place.
+    size_t at = SplitMix64::Mix(change.key_hash() ^ seed_) & mask;
     while (places_[at] != 0 && !is_its_own(key_changes_[places_[at] - 1])) at = (at + 1) & mask;
     if (places_[at] != 0) {
       key_changes_[places_[at] - 1].Add(change);

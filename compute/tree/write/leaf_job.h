@@ -47,7 +47,8 @@ struct LockedLeaf {
 };
 
 struct LeafJob : LockTable::Wish {
-  // More writes than this read and write the leaf whole. Each of so few changes two units at most.
+  // More puts or deletes than this read and write the leaf whole. Each of so few changes two units
+  // at most.
   static constexpr size_t kFew = 4;
   static_assert(2 * kFew <= RemoteLock::kMaxWrites);
 

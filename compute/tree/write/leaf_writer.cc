@@ -369,7 +369,9 @@ Task<Status> LeafWriter::WriteBlocks(Op& op, WriteBatch& batch, WriteBatch::Rang
   std::vector<RemoteAllocator::BlockWish> wishes;
   for (size_t position = writes.first; position < writes.end; ++position) {
     const size_t bytes = batch.value(position).size();
-    if (bytes > inline_bytes) wishes.push_back({static_cast<uint32_t>(bytes)});
+    if (bytes <= inline_bytes) continue;
+    if (wishes.empty()) wishes.reserve(writes.end - position);
+    wishes.push_back({static_cast<uint32_t>(bytes)});
   }
   if (wishes.empty()) co_return Ok();
   for (auto wish = wishes.begin(); wish != wishes.end();) {

@@ -213,6 +213,16 @@ TEST(MultiModifyTest, ManyOfFewLeavesTakeTwoRoundTripsTogether) {
   EXPECT_LE(after.reads - before.reads, kKeys / 8);
   EXPECT_LE(after.writes - before.writes, kKeys / 2);
   for (uint64_t i = 0; i < kKeys; ++i) EXPECT_EQ(session->Get(KeyOf(i, false)).value(), "8");
+
+  Modifiers deletes;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    deletes.Add<Fixed>(KeyOf(i, false), ValueModifier::Change{Kind::kDelete});
+  }
+  for (const Status& one : deletes.Run(*session)) EXPECT_TRUE(one);
+  const Counters deleted = session->counters();
+  EXPECT_EQ(deleted.of(OperationClass::kDelete).operations, kKeys);
+  EXPECT_EQ(deleted.of(OperationClass::kUpdate).round_trips - after.round_trips, 2U);
+  for (uint64_t i = 0; i < kKeys; ++i) EXPECT_FALSE(session->Get(KeyOf(i, false)));
 }
 
 // Against a map: keys of both forms, values in leaves and in blocks, absent keys, deletions,

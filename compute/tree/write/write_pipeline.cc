@@ -235,8 +235,7 @@ bool WritePipeline::IsPlain(const WriteBatch& batch, WriteBatch::Range writes, s
   for (size_t position = writes.first; position < writes.end; ++position) {
     if (!batch.IsShort(position, context_.store.inline_limits)) return false;
   }
-  return MayBeMany(batch.mode()) ? writes.end <= limit
-                                 : writes.end - writes.first <= LeafJob::kFew;
+  return MayBeMany(batch.mode()) ? writes.end <= limit : writes.end - writes.first <= LeafJob::kFew;
 }
 
 bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range writes,
@@ -247,8 +246,9 @@ bool WritePipeline::TakeJob(const Call& call, Chunk& chunk, WriteBatch::Range wr
   for (size_t i = 0; i < own.size(); ++i) {
     writer_.MakeWrite(call.batch, writes.first + i, own[i]);
     if (NeedsBlock(own[i].entry)) context_.guesses.Prefetch(own[i].hash);
-    // An insert into a full leaf splits it.
-    if (own[i].is_new && LeafHint(spot.hint).IsFull(own[i].unit)) return false;
+    // An insert into a full leaf splits it. Of many modifications, one may be an insert.
+    const bool may_insert = own[i].is_new || own.size() > LeafJob::kFew;
+    if (may_insert && LeafHint(spot.hint).IsFull(own[i].unit)) return false;
   }
   Lane& lane = chunk.LaneOf(spot.leaf.server());
   Job& job = chunk.jobs[chunk.count];

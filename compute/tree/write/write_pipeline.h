@@ -8,8 +8,8 @@
 // and do not wait for each other: while a server is silent, no lock of another one stays held.
 //
 // A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock
-// is another's, it is not cached or not the keys' any more, it has many puts or deletes, a unit is torn,
-// full or was not read, a value is long, or a verb failed.
+// is another's, it is not cached or not the keys' any more, it has many puts or deletes, a unit is
+// torn, full or was not read, a value is long, or a verb failed.
 //
 // Values that a leaf does not store itself go to blocks, if possible on the leaf's server. Their
 // WRITEs are in the batch of the locks then; those to other servers are acknowledged before a lock
@@ -64,8 +64,8 @@ class WritePipeline {
  private:
   // Writes of one chunk: one traversal.
   static constexpr size_t kChunk = kMaxGroup;
-  // Above this many writes, first check that they lie in many leaves: a full chunk is often one
-  // leaf's, or two leaves'.
+  // Above this many puts or deletes, first check that they lie in many leaves: a full chunk is often
+  // one leaf's, or two leaves'.
   static constexpr size_t kAtOnce = kChunk / 2;
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
