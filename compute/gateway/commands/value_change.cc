@@ -79,8 +79,9 @@ std::string_view ValueChange::Parse(const Command& command,
       break;
     }
     case CommandId::kIncrByFloat: {
-      if (!ParseFloat(arguments[2])) return kNoFloat;
-      operand_ = arguments[2];
+      const std::optional<long double> by = ParseFloat(arguments[2]);
+      if (!by) return kNoFloat;
+      by_float_ = *by;
       break;
     }
     case CommandId::kSetRange: {
@@ -141,7 +142,7 @@ bool ValueChange::Increment(std::optional<std::string>& value) {
 bool ValueChange::IncrementByFloat(std::optional<std::string>& value) {
   const std::optional<long double> old = value ? ParseFloat(*value) : 0;
   if (!old) return Refuse(kNoFloat);
-  const long double sum = *old + ParseFloat(operand_).value();
+  const long double sum = *old + by_float_;
   if (std::isnan(sum) || std::isinf(sum)) return Refuse(kNan);
   value = FloatText(sum);
   text_ = value;

@@ -65,9 +65,10 @@ class ValueChange {
   CommandId id_ = CommandId::kSet;
   std::string_view key_;
   size_t key_hash_ = 0;
-  std::string_view operand_;  // the bytes to set or append, or the text of a number to add
+  std::string_view operand_;  // the bytes to set or append
   SetOptions set_;
-  int64_t by_ = 0;               // of INCRBY, or the offset of SETRANGE
+  int64_t by_ = 0;  // of INCRBY, or the offset of SETRANGE
+  long double by_float_ = 0;
   ValueChange* next_ = nullptr;  // of the KeyChanges
 
   // Of the last Apply.
@@ -79,7 +80,7 @@ class ValueChange {
 
 class KeyChanges final : public ValueModifier {
  public:
-  // The change outlives this, as those that follow, and is in no other KeyChanges.
+  // Each change outlives this, and belongs to no other KeyChanges.
   explicit KeyChanges(ValueChange& first) : first_(&first), last_(&first) { first.next_ = nullptr; }
   // A change of the same key, behind the others.
   void Add(ValueChange& change) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/random.h"
+#include "common/random_id.h"
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
@@ -296,6 +297,8 @@ Task<void> Batch::RunPuts(Session& session) {
 }
 
 void Batch::GroupChanges() {
+  // Nobody can choose keys that share a place.
+  static const uint64_t seed = RandomId();
   key_changes_.clear();
   places_.assign(std::bit_ceil(2 * change_count_), 0);
   const size_t mask = places_.size() - 1;
@@ -303,8 +306,7 @@ void Batch::GroupChanges() {
     const auto is_its_own = [&](const KeyChanges& other) {
       return other.key_hash() == change.key_hash() && other.key() == change.key();
     };
-    // With the seed, nobody can choose keys that share a place.
-    size_t at = SplitMix64::Mix(change.key_hash() ^ seed_) & mask;
+    size_t at = SplitMix64::Mix(change.key_hash() ^ seed) & mask;
     while (places_[at] != 0 && !is_its_own(key_changes_[places_[at] - 1])) at = (at + 1) & mask;
     if (places_[at] != 0) {
       key_changes_[places_[at] - 1].Add(change);

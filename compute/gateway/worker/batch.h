@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/random_id.h"
 #include "common/status.h"
 #include "compute/gateway/commands/command_table.h"
 #include "compute/gateway/commands/read_reply.h"
@@ -161,7 +160,6 @@ class Batch {
   size_t change_count_ = 0;
   std::vector<KeyChanges> key_changes_;
   std::vector<uint32_t> places_;  // a hash table: positions in key_changes_, and 1 more; 0: none
-  const uint64_t seed_ = RandomId();  // of that
   std::vector<KeyModifier> modifiers_;
   std::vector<Status> change_results_;
   std::vector<std::string_view> deletes_;

@@ -6,6 +6,7 @@
 namespace gossamer {
 
 GetPipeline::Part& GetPipeline::PartOf(std::vector<Part>& parts, Batch& batch) {
+  // Nearly always. The search would find it, too, with 27 instructions more for each key.
   if (!parts.empty() && parts.back().batch == &batch) return parts.back();
   const auto has_it = [&batch](const Part& part) { return part.batch == &batch; };
   const auto found = std::find_if(parts.rbegin(), parts.rend(), has_it);

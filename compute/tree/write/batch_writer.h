@@ -1,10 +1,11 @@
 // BatchWriter: the writes of one MultiPut, MultiDelete, MultiModify or LoadSorted.
 //
 // The writes are sorted. Those of leaves with few of them, and modifications, go through one
-// pipeline, as far as they are plain (WritePipeline). Of the rest, the cache tells how many lie in one leaf; that is a
-// guess, and the leaf's fences under its lock decide (LeafWriter::WriteGroup). Groups of one call
-// run together. What is not plain is done write by write: values in blocks, keys that the store
-// cannot hold, groups for which a split found no memory, and all that is left of a MultiModify.
+// pipeline, as far as they are plain (WritePipeline). Of the rest, the cache tells how many lie in
+// one leaf; that is a guess, and the leaf's fences under its lock decide (LeafWriter::WriteGroup).
+// Groups of one call run together. What is not plain is done write by write: values in blocks, keys
+// that the store cannot hold, groups for which a split found no memory, and all that is left of a
+// MultiModify.
 //
 // Thread-safety: none; one for each session.
 // Cost: no allocation in the steady state but for splits.

@@ -64,8 +64,8 @@ class WritePipeline {
  private:
   // Writes of one chunk: one traversal.
   static constexpr size_t kChunk = kMaxGroup;
-  // Above this many puts or deletes, first check that they lie in many leaves: a full chunk is often
-  // one leaf's, or two leaves'.
+  // Above this many puts or deletes, first check that they lie in many leaves: a full chunk is
+  // often one leaf's, or two leaves'.
   static constexpr size_t kAtOnce = kChunk / 2;
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
