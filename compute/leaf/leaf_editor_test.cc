@@ -9,8 +9,8 @@
 
 #include "common/random.h"
 #include "common/testing/seed.h"
-#include "compute/leaf/leaf_cut.h"
 #include "compute/leaf/leaf_hint.h"
+#include "compute/leaf/leaf_packer.h"
 #include "proto/testing/rounds.h"
 
 namespace gossamer {

@@ -61,7 +61,7 @@
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/allocation/session_allocator.h"
+#include "compute/allocation/remote_allocator.h"
 #include "compute/counters/live_counters.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"

@@ -7,7 +7,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/allocation/session_allocator.h"
+#include "compute/allocation/remote_allocator.h"
 #include "compute/cache/session_cache.h"
 #include "compute/counters/session_counts.h"
 #include "compute/lock/remote_lock.h"

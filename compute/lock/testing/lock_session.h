@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "compute/allocation/session_allocator.h"
+#include "compute/allocation/remote_allocator.h"
 #include "compute/lock/remote_lock.h"
 #include "compute/session/testing/scripted_endpoint.h"
 #include "proto/region.h"

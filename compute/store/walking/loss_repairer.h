@@ -29,7 +29,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/cache/search_goal.h"
-#include "compute/tree/shape/unseen_nodes.h"
+#include "compute/tree/shape/parent_link.h"
 #include "compute/tree/tree_context.h"
 #include "gossamer/store.h"
 

@@ -16,10 +16,8 @@
 
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/leaf/leaf_cut.h"
 #include "compute/leaf/leaf_packer.h"
 #include "compute/tree/shape/parent_link.h"
-#include "compute/tree/shape/unseen_nodes.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/leaf_locker.h"
 

@@ -5,8 +5,8 @@
 
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
-#include "compute/tree/shape/check_child.h"
 #include "compute/tree/shape/merge_parts.h"
+#include "compute/tree/shape/parent_link.h"
 
 namespace gossamer {
 namespace {

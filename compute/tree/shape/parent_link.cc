@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
 #include <ranges>
 #include <utility>
 #include <vector>
 
-#include "compute/leaf/leaf_cut.h"
+#include "compute/leaf/leaf_packer.h"
 #include "compute/rules/rules.h"
-#include "compute/tree/shape/check_child.h"
 #include "compute/tree/shape/internal_split.h"
 #include "compute/tree/shape/node_union.h"
-#include "compute/tree/shape/unseen_nodes.h"
 
 namespace gossamer {
 namespace {
@@ -21,6 +20,95 @@ namespace {
 constexpr uint32_t kMaxMoves = 1000;
 
 }  // namespace
+
+Result<std::span<std::byte>> UnseenNodes::Add(RemotePtr node) {
+  const uint32_t bytes = context_.store.parameters.node_bytes;
+  const bool has_room =
+      !runs_.empty() && runs_.back().batch.server() == node.server() &&
+      (runs_.back().batch.verbs().size() + 1) * bytes <= runs_.back().images.capacity() &&
+      !runs_.back().batch.full();
+  if (!has_room) {
+    const size_t count = std::clamp<size_t>(expected_, 1, kNodesPerBatch);
+    BOOST_OUTCOME_TRY(images, context_.links.Buffer(count * bytes));
+    Run& run = runs_.emplace_back();
+    run.images = std::move(images);
+    run.batch.Reset(node.server());
+  }
+  Run& run = runs_.back();
+  const LocalAddress at = run.images.address(run.batch.verbs().size() * bytes);
+  run.batch.Add(Verb::Write(node.offset(), bytes, at));
+  return std::span<std::byte>(at.data, bytes);
+}
+
+void UnseenNodes::AddWrites(Batch& batch) const {
+  for (const Run& run : runs_) {
+    for (const Verb& write : run.batch.verbs()) batch.Add(write);
+  }
+}
+
+void UnseenNodes::AppendUnwritten(std::vector<Batch*>& batches) {
+  for (Run& run : runs_) {
+    if (run.batch.status() != VerbStatus::kSuccess) batches.push_back(&run.batch);
+  }
+}
+
+bool UnseenNodes::are_written() const {
+  return std::ranges::all_of(
+      runs_, [](const Run& run) { return run.batch.status() == VerbStatus::kSuccess; });
+}
+
+Task<Status> UnseenNodes::WriteRest(Op& op) {
+  Links& links = context_.links;
+  std::vector<Batch*> batches;
+  for (;;) {
+    batches.clear();
+    AppendUnwritten(batches);
+    if (batches.empty()) co_return Ok();
+    co_await links.ExecuteAll(op, batches);
+    for (const Batch* batch : batches) {
+      if (batch->status() == VerbStatus::kSuccess) continue;
+      // The old queue pair is destroyed before each retry (rule U1).
+      const Status replaced = co_await links.Replace(op, Links::LossOf(*batch));
+      op.needs_other_memory = op.needs_other_memory || !replaced;
+      if (!replaced) co_return replaced;
+      if (!links.MayUse(op, batch->server())) {
+        op.needs_other_memory = true;  // likewise if this session cannot register anew
+        co_return links.OfThePast(op, batch->server());
+      }
+    }
+  }
+}
+
+Verb ReadChild(const TreeContext& context, uint32_t level, RemotePtr child, LocalAddress into) {
+  const uint32_t trailer = context.geometry().trailer_offset();
+  return level == 1 ? Verb::Read(child.offset() + trailer, kTrailerBytes, into)
+                    : Verb::Read(child.offset(), context.store.parameters.node_bytes, into);
+}
+
+bool ChildMatches(const TreeContext& context, const std::byte* image, uint32_t level,
+                  const Key& separator, RemotePtr child) {
+  const uint32_t bytes = context.store.parameters.node_bytes;
+  if (level == 1) {
+    const std::optional<TrailerView> trailer =
+        rules::ParseTrailer({image, kTrailerBytes}, child, context.geometry());
+    return trailer && rules::MayLink(trailer->frozen()) && trailer->low().Matches(separator);
+  }
+  const std::optional<InternalView> node = InternalView::Parse({image, bytes}, child);
+  return node && rules::MayLink(node->frozen()) && node->low() == separator.view();
+}
+
+Verb ReadLockOf(const TreeContext& context, RemotePtr child, LocalAddress into) {
+  const ServerInfo* const server = context.links.servers().Find(child.server());
+  assert(server != nullptr);
+  return Verb::FetchAdd(Space::kLockTable, LockSlotOffset(child, server->lock_table_bytes), 0,
+                        into);
+}
+
+bool IsBeingMerged(LocalAddress word) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, word.data, sizeof bits);
+  return LockWord::FromWord(bits).merges();
+}
 
 Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, LockedParent parent) {
   assert(!children.empty());

@@ -8,10 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "common/fabric/verb.h"
+#include "common/fabric/work_request.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/leaf/unit_buffers.h"
@@ -21,6 +24,64 @@
 #include "proto/internal_node.h"
 
 namespace gossamer {
+
+// UnseenNodes: nodes to which nothing leads yet, and the WRITEs that fill them.
+//
+// They may be written in any order, as often as necessary, and may be left half written: no client
+// knows them. They are acknowledged before the WRITE that makes them reachable is posted, or
+// precede it in one batch (rule W1).
+//
+// Thread-safety: none. Cost: an allocation and a buffer for each kNodesPerBatch nodes.
+class UnseenNodes {
+ public:
+  // The least that every fabric takes in one batch.
+  static constexpr uint32_t kNodesPerBatch = 64;
+
+  // About `expected` nodes will be added.
+  UnseenNodes(TreeContext& context, size_t expected) : context_(context), expected_(expected) {}
+
+  // Adds the WRITE of `node`. Returns where its bytes go.
+  // Errors: NoResources: no registered memory.
+  Result<std::span<std::byte>> Add(RemotePtr node);
+
+  // Adds the WRITEs to `batch`, which has room for them.
+  void AddWrites(Batch& batch) const;
+  // Appends the batches that have not been written. The caller executes them along with others.
+  void AppendUnwritten(std::vector<Batch*>& batches);
+  bool are_written() const;
+  // Executes what has not been written, again after losses.
+  // Errors: NodeUnreachable, with the loss noted in `op`. op.needs_other_memory is set then.
+  // Cost: 1 RT.
+  Task<Status> WriteRest(Op& op);
+
+ private:
+  struct Run {
+    BufferLease images;
+    InlineBatch<kNodesPerBatch> batch;
+  };
+
+  TreeContext& context_;
+  const size_t expected_;
+  std::list<Run> runs_;
+};
+
+// ---- What is read of a child before a parent gets a downlink to it (rule W4).
+//
+// `level` is the parent's. The child exists if what was read matches, and nobody merges it: its
+// lock word says so.
+
+// Reads the child's low fence: a leaf's trailer, or the whole of an internal node.
+Verb ReadChild(const TreeContext& context, uint32_t level, RemotePtr child, LocalAddress into);
+// Whether the bytes that ReadChild brought are the child, not frozen, and with the separator as low
+// fence.
+bool ChildMatches(const TreeContext& context, const std::byte* image, uint32_t level,
+                  const Key& separator, RemotePtr child);
+// Reads the word of the child's lock. Requires: the child's server is known.
+Verb ReadLockOf(const TreeContext& context, RemotePtr child, LocalAddress into);
+// Whether the word that ReadLockOf brought says that its holder merges the child.
+bool IsBeingMerged(LocalAddress word);
+
+// ---- Downlinks
 
 // Separators and the nodes that start there.
 using Downlinks = std::vector<InternalNode::Child>;

@@ -7,7 +7,7 @@
 #include "compute/leaf/unit_buffers.h"
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
-#include "compute/tree/shape/check_child.h"
+#include "compute/tree/shape/parent_link.h"
 #include "proto/region.h"
 
 namespace gossamer {

@@ -6,7 +6,6 @@
 #include <cassert>
 #include <utility>
 
-#include "compute/leaf/leaf_cut.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
