@@ -328,6 +328,26 @@ uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t
   return 0;
 }
 
+uint32_t NodeCache::InsertGrown(RemotePtr pointer, const InternalView& node,
+                                std::span<const InternalNode::Child> added, uint64_t began) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (node.level() > kLevels || began < flushes_) return 0;
+    const CachedNode cached = NodeCovering(node.level(), node.low());
+    const bool has_all = cached && cached.pointer() == pointer &&
+                         Next(cached.version()) == node.version() &&
+                         std::ranges::all_of(added, [cached](const InternalNode::Child& child) {
+                           const uint32_t at = cached.ChildIndex(child.separator);
+                           return cached.child(at) == child.pointer;
+                         });
+    if (has_all) {
+      cached.SetVersion(node.version());
+      return 0;
+    }
+  }
+  return Insert(pointer, node, began);
+}
+
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
   if (node.level > kLevels) return 0;
   const CachedNode cached = NodeCovering(node.level, node.low());

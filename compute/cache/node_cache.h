@@ -245,6 +245,11 @@ class NodeCache {
   // The same. If only the version is new, sets the version: a split on this compute server adds its
   // children to the cache before it writes the parent.
   uint32_t Insert(RemotePtr pointer, const InternalView& node, uint64_t began = kNow);
+  // The same for a node that this compute server wrote under its lock, with the children `added`
+  // and a version more than it had before. If these were added in advance, sets the version: then
+  // children of other splits, whose downlinks are still to come, stay cached.
+  uint32_t InsertGrown(RemotePtr pointer, const InternalView& node,
+                       std::span<const InternalNode::Child> added, uint64_t began = kNow);
   // Adds `leaves`, which this compute server has split off one leaf, to the cached node `parent`
   // before the remote one is updated. Meanwhile this compute server's operations need not go
   // through the left neighbour. Adds all of them or, if the cached node has others in their range,

@@ -72,6 +72,10 @@ class SessionCache : public NodeCache::Reader {
   void Insert(uint64_t flushes, RemotePtr pointer, const InternalView& node) {
     counts_.evictions += cache_.Insert(pointer, node, flushes);
   }
+  void InsertGrown(uint64_t flushes, RemotePtr pointer, const InternalView& node,
+                   std::span<const InternalNode::Child> added) {
+    counts_.evictions += cache_.InsertGrown(pointer, node, added, flushes);
+  }
   void InsertChildren(uint64_t flushes, RemotePtr parent,
                       std::span<const InternalNode::Child> leaves) {
     counts_.evictions += cache_.InsertChildren(parent, leaves, flushes);

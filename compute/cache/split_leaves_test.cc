@@ -82,6 +82,44 @@ TEST(NodeCacheTest, HintsAreOfTheLeavesThatAreThere) {
   EXPECT_EQ(FindLeaf(reader, 23)->hint, 0u);
 }
 
+// A parent is written with the leaf of one split, while the leaf of another one is cached in
+// advance.
+TEST(NodeCacheTest, AParentThatWasWrittenKeepsTheLeavesOfOtherSplits) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache);
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  InternalNode node = ParentOf(10, 30, 1);
+  node.children.erase(node.children.begin() + 15);  // 25
+  node.children.erase(node.children.begin() + 5);   // 15
+  cache.Insert(NodeAt(1), node);
+  InsertLeaf(cache, NodeAt(1), Key(KeyOf(15)), LeafAt(15));
+  InsertLeaf(cache, NodeAt(1), Key(KeyOf(25)), LeafAt(25));
+  // What the parent is in `version` with the leaf `added`.
+  const auto write = [&](uint32_t version, uint64_t added, RemotePtr leaf) {
+    const InternalNode::Child child{Key(KeyOf(added)), leaf};
+    node.version = NodeVersion{version};
+    node.children.insert(node.children.begin() + node.ChildIndex(child.separator) + 1, child);
+    std::vector<std::byte> image(kNodeBytes);
+    ASSERT_TRUE(EncodeInternal(image, NodeAt(1), node));
+    cache.InsertGrown(NodeAt(1), *InternalView::Parse(image, NodeAt(1)), {&child, 1});
+  };
+  write(2, 15, LeafAt(15));
+  EXPECT_EQ(FindLeaf(reader, 15)->node, LeafAt(15));
+  EXPECT_EQ(FindLeaf(reader, 25)->node, LeafAt(25));
+  // Somebody else wrote version 3, with a leaf that the cached node lacks.
+  node.children.insert(node.children.begin() + 3, {Key(KeyOf(12) + "m"), LeafAt(60)});
+  write(4, 25, LeafAt(25));
+  EXPECT_EQ(FindLeaf(reader, 25)->node, LeafAt(25));
+  EXPECT_EQ(reader.FindSpot(KeyOf(12) + "z").leaf, LeafAt(60));
+  node.children.erase(node.children.begin() + 6);
+  write(5, 15, LeafAt(77));  // not the leaf that is cached
+  EXPECT_EQ(FindLeaf(reader, 15)->node, LeafAt(77));
+  // An older version changes nothing.
+  node.children.erase(node.children.begin() + 6);
+  write(3, 15, LeafAt(15));
+  EXPECT_EQ(FindLeaf(reader, 15)->node, LeafAt(77));
+}
+
 TEST(NodeCacheTest, LeavesThatTheCachedParentContradictsAreNotAdded) {
   NodeCache cache(uint64_t{1} << 20);
   NodeCache::Reader reader(cache);

@@ -80,7 +80,9 @@ void RankByKey(std::span<const Entry> entries, RankScratch& scratch, std::vector
   std::vector<uint64_t>& words = scratch.words;
   words.resize(count);
   ranks.resize(count);
-  for (size_t i = 0; i < count; ++i) words[i] = KeyPrefix(entries[i].key);
+  if (count == 0) return;
+  const size_t common = CommonBytesOfAll(entries, [](const Entry& entry) { return entry.key; });
+  for (size_t i = 0; i < count; ++i) words[i] = KeyPrefixBehind(entries[i].key, common);
   std::array<int32_t, kMaxRanked> few;
   if (RankWords(words, few)) {
     std::copy_n(few.begin(), count, ranks.begin());
