@@ -115,6 +115,7 @@ class Client {
   bool is_authenticated;
   bool may_read = true;            // something may have arrived
   bool may_send = true;            // there may be room for answers
+  bool awaits_room = false;        // room for answers is an event
   bool was_behind = false;         // when its worker looked last
   bool has_hung_up = false;        // no event will tell of what comes
   bool is_gone = false;            // nobody takes answers any more

@@ -20,12 +20,9 @@ class EpollSet {
     return static_cast<bool>(set_);
   }
   // Returns false if this user may watch no more files.
-  bool Watch(int fd, uint32_t events) {
-    epoll_event event{};
-    event.events = events;
-    event.data.fd = fd;
-    return epoll_ctl(set_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
-  }
+  bool Watch(int fd, uint32_t events) { return Control(EPOLL_CTL_ADD, fd, events); }
+  // Watches it for other events. Tells of those that are there already.
+  bool Change(int fd, uint32_t events) { return Control(EPOLL_CTL_MOD, fd, events); }
   void Forget(int fd) { epoll_ctl(set_.get(), EPOLL_CTL_DEL, fd, nullptr); }
   // What has happened, in `to`; waits for so long that something does.
   std::span<const epoll_event> Wait(std::span<epoll_event> to, int timeout_ms) {
@@ -34,6 +31,13 @@ class EpollSet {
   }
 
  private:
+  bool Control(int operation, int fd, uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    event.data.fd = fd;
+    return epoll_ctl(set_.get(), operation, fd, &event) == 0;
+  }
+
   UniqueFd set_;
 };
 

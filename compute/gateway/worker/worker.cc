@@ -28,6 +28,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostInFlight = 64;
+// What a client is watched for. Room for answers only while it has some that its socket did not
+// take: otherwise each answer that it reads would be an event, and wake the worker.
+constexpr uint32_t kInput = EPOLLIN | EPOLLRDHUP | EPOLLET;
+constexpr uint32_t kInputOrRoom = kInput | EPOLLOUT;
 // Of TLS.
 constexpr std::chrono::seconds kHandshakePatience{10};
 constexpr int kMostHandshakes = 16;
@@ -250,7 +254,9 @@ void Worker::Welcome() {
     if (one.is_tls) {
       handshakes_.push_back({Clock::now() + kHandshakePatience, client->number(), fd});
     }
-    if (!can_encrypt || !epoll_.Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
+    // A handshake may have to send.
+    client->awaits_room = one.is_tls;
+    if (!can_encrypt || !epoll_.Watch(fd, one.is_tls ? kInputOrRoom : kInput)) {
       --inbox_.clients;
       continue;
     }
@@ -281,6 +287,7 @@ bool Worker::ShakeHands(Client& client) {
   switch (client.tls()->ShakeHands()) {
     case TlsSession::Handshake::kDone:
       client.may_read = true;  // OpenSSL may have read more than the handshake
+      client.awaits_room = !epoll_.Change(client.fd(), kInput);
       return true;
     case TlsSession::Handshake::kWaits: return false;
     case TlsSession::Handshake::kFailed: break;
@@ -535,9 +542,14 @@ bool Worker::Send(Client& client) {
   const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
   client.NoteProgress(now_, metrics_->numbers().bytes_sent != before);
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  // Nothing else would bring it back.
-  if (is_connected && client.unsent() != 0 && client.may_send) queues_.Add(client);
-  return is_connected;
+  if (!is_connected || client.unsent() == 0) return is_connected;
+  if (client.may_send) {
+    queues_.Add(client);  // nothing else would bring it back
+  } else if (!client.awaits_room) {
+    client.awaits_room = epoll_.Change(client.fd(), kInputOrRoom);
+    return client.awaits_room;
+  }
+  return true;
 }
 
 // ---- Long reads
