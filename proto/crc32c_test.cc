@@ -54,6 +54,18 @@ TEST_F(Crc32cTest, AgreesWithThePolynomialAtEveryLengthAndAlignment) {
   }
 }
 
+// Around the lengths at which lanes begin.
+TEST_F(Crc32cTest, AgreesWithThePolynomialAtLongLengths) {
+  const std::string text = random.String(2'000);
+  const std::span<const std::byte> bytes = BytesOf(text);
+  for (const size_t size :
+       {183, 191, 192, 193, 384, 575, 576, 767, 768, 769, 959, 960, 1'000, 1'535, 1'536, 1'900}) {
+    const auto seed = static_cast<uint32_t>(random.Word());
+    const auto part = bytes.subspan(size % 9, size);
+    ASSERT_EQ(Crc32c(seed, part), SlowCrc32c(seed, part)) << size;
+  }
+}
+
 TEST_F(Crc32cTest, ChainsAtEveryCut) {
   const std::string text = random.String(200);
   const std::span<const std::byte> bytes = BytesOf(text);

@@ -532,8 +532,12 @@ void Worker::Release(Client& client) {
   const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
   if (!is_connected || is_flooded || (client.is_closing && client.unsent() == 0)) {
     Drop(client);
-  } else if (!client.is_closing) {
+  } else if (client.is_closing) {
+    return;  // once its answers are sent
+  } else if (client.may_read || client.is_behind()) {
     queues_.Add(client);
+  } else {
+    client.GiveBack();  // an event brings it back
   }
 }
 
