@@ -240,21 +240,74 @@ TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
   EXPECT_LE(again.round_trips, 2u);
 }
 
-// A repair that splits the parent owes the downlink to the new parent, as any split does: it waits
-// for the lock of the level above.
-TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
-  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
-  ASSERT_NO_FATAL_FAILURE(Load(400));
-  const RemotePtr above = LeftmostAt(2);
-  const auto lock = [this](RemotePtr node) {
+class UnlinkedTest : public StaleTest {
+ protected:
+  void Lock(RemotePtr node) {
     const LockWord word(client_->LeaseWith(node.server()), node);
     ASSERT_EQ(client_->CompareSwap(node.server(), client_->LockSlot(node), 0, word.word()), 0u);
-  };
-  const auto unlock = [this](RemotePtr node) {
+  }
+  void Unlock(RemotePtr node) {
     const LockWord word(client_->LeaseWith(node.server()), node);
     ASSERT_EQ(client_->CompareSwap(node.server(), client_->LockSlot(node), word.word(), 0),
               word.word());
-  };
+  }
+  // A split below `parent` by `splitter`, whose downlink is not made: the parent's lock is
+  // another's. `moved` gets a key that is in the new leaf.
+  void SplitWithoutDownlink(RemotePtr parent, OpenSession& splitter, std::string& moved) {
+    ASSERT_NO_FATAL_FAILURE(Lock(parent));
+    // The leaf with the most keys, but for the first and the last one: few more split it.
+    const std::vector<InternalNode::Child> leaves = client_->Internal(parent).children;
+    std::vector<std::string> present;
+    std::string high;
+    for (size_t i = 1; i + 1 < leaves.size(); ++i) {
+      const auto begin = model_.lower_bound(std::string(leaves[i].separator.view()));
+      const auto end = model_.lower_bound(std::string(leaves[i + 1].separator.view()));
+      if (static_cast<size_t>(std::distance(begin, end)) <= present.size()) continue;
+      present.clear();
+      for (auto one = begin; one != end; ++one) present.push_back(one->first);
+      high = leaves[i + 1].separator.view();
+    }
+    ASSERT_FALSE(present.empty());
+    const RemotePtr leaf = client_->LeafOf(present.front());
+    for (char step = 1; moved.empty() && step <= 4; ++step) {
+      for (size_t i = 0; moved.empty() && i < present.size(); ++i) {
+        std::string key = present[i];
+        key.back() = static_cast<char>(key.back() + step);
+        ASSERT_TRUE(splitter.Put(key, "12345678"));
+        model_[key] = "12345678";
+        const std::string& last = std::prev(model_.lower_bound(high))->first;
+        if (client_->LeafOf(last) != leaf) moved = last;
+      }
+    }
+    ASSERT_FALSE(moved.empty());
+    ASSERT_NO_FATAL_FAILURE(Unlock(parent));
+    ASSERT_EQ(cluster_->Check().missing_downlinks, 1u);
+  }
+};
+
+// Its cache has the new leaf from before, and would never hop: but it knows that the downlink is
+// missing.
+TEST_F(UnlinkedTest, WhoeverSplitTheLeafLinksItLater) {  // W6
+  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(400));
+  TestClient hasty(*cluster_, {50, uint64_t{1} << 20});
+  const std::unique_ptr<OpenSession> splitter = hasty.NewSession();
+  std::string moved;
+  ASSERT_NO_FATAL_FAILURE(SplitWithoutDownlink(LeftmostAt(1), *splitter, moved));
+  ASSERT_TRUE(splitter->Get(moved));
+  splitter->WaitAll();
+  ExpectCleanCheck();
+  const WireCounts again =
+      CostOf(*splitter, OperationClass::kRead, [&] { ASSERT_TRUE(splitter->Get(moved)); });
+  EXPECT_LE(again.round_trips, 2u);
+}
+
+// A repair that splits the parent owes the downlink to the new parent, as any split does: it waits
+// for the lock of the level above.
+TEST_F(UnlinkedTest, ARepairThatSplitsTheParentLinksIt) {  // W6
+  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(400));
+  const RemotePtr above = LeftmostAt(2);
   // A parent that is full, but for its last child.
   const auto is_full = [](const InternalNode& node) {
     InternalNode more = node;
@@ -276,40 +329,12 @@ TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
     parent = find_full();
   }
   ASSERT_FALSE(parent.is_null());
-  // A split whose downlink is not made: the parent's lock is another's.
-  lock(parent);
   TestClient hasty(*cluster_, {50, uint64_t{1} << 20});
   const std::unique_ptr<OpenSession> splitter = hasty.NewSession();
-  // The leaf with the most keys, but for the first and the last one: few more split it.
-  const std::vector<InternalNode::Child> leaves = client_->Internal(parent).children;
-  std::vector<std::string> present;
-  std::string high;
-  for (size_t i = 1; i + 1 < leaves.size(); ++i) {
-    const auto begin = model_.lower_bound(std::string(leaves[i].separator.view()));
-    const auto end = model_.lower_bound(std::string(leaves[i + 1].separator.view()));
-    if (static_cast<size_t>(std::distance(begin, end)) <= present.size()) continue;
-    present.clear();
-    for (auto one = begin; one != end; ++one) present.push_back(one->first);
-    high = leaves[i + 1].separator.view();
-  }
-  ASSERT_FALSE(present.empty());
-  const RemotePtr leaf = client_->LeafOf(present.front());
   std::string moved;
-  for (char step = 1; moved.empty() && step <= 4; ++step) {
-    for (size_t i = 0; moved.empty() && i < present.size(); ++i) {
-      std::string key = present[i];
-      key.back() = static_cast<char>(key.back() + step);
-      ASSERT_TRUE(splitter->Put(key, "12345678"));
-      model_[key] = "12345678";
-      const std::string& last = std::prev(model_.lower_bound(high))->first;
-      if (client_->LeafOf(last) != leaf) moved = last;
-    }
-  }
-  ASSERT_FALSE(moved.empty());
-  unlock(parent);
-  ASSERT_EQ(cluster_->Check().missing_downlinks, 1u);
+  ASSERT_NO_FATAL_FAILURE(SplitWithoutDownlink(parent, *splitter, moved));
 
-  lock(above);
+  ASSERT_NO_FATAL_FAILURE(Lock(above));
   TestClient other(*cluster_);
   const std::unique_ptr<OpenSession> hopper = other.NewSession();
   hopper->Spawn([](Session& session, const std::string& key) -> Task<void> {
@@ -321,7 +346,7 @@ TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
     hopper->Poll();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  unlock(above);
+  ASSERT_NO_FATAL_FAILURE(Unlock(above));
   hopper->WaitAll();
   ExpectCleanCheck();
 }

@@ -28,6 +28,23 @@ TEST_F(GatewayTest, ASlowReaderDoesNotGrowTheOutputWithoutBound) {
   sender.join();
 }
 
+// Its socket takes all answers at once, or a part of them, in turn.
+TEST_F(GatewayTest, ARepeatedReaderOfLongAnswersGetsAll) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string value(1'000'000, 'v');
+  client.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  client.Expect(Request({"SET", "short", "s"}), "+OK\r\n");
+  const std::string reply = Bulk(value);
+  for (int i = 0; i < 5; ++i) {
+    client.Send(Request({"GET", "k"}) + Request({"GET", "short"}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_EQ(client.Receive(reply.size()), reply);
+    ASSERT_EQ(client.Receive(Bulk("s").size()), Bulk("s"));
+    for (int j = 0; j < 3; ++j) client.Expect(Request({"GET", "short"}), Bulk("s"));
+  }
+}
+
 // So many that the gateway does not have all of them in memory before it answers.
 TEST_F(GatewayTest, AnswersReadsOfManyLongValuesInTheirOrder) {
   ASSERT_NO_FATAL_FAILURE(Open());

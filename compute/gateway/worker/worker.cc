@@ -138,6 +138,12 @@ bool IsOnItsWay(int fd) {
   return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes != 0;
 }
 
+// From now on room in its socket is an event. Returns false if that is not possible.
+bool AwaitRoom(Client& client, EpollSet& epoll) {
+  client.awaits_room = client.awaits_room || epoll.Change(client.fd(), kInputOrRoom);
+  return client.awaits_room;
+}
+
 }  // namespace
 
 Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
@@ -233,6 +239,9 @@ void Worker::HandleEvents(int timeout_ms) {
     if (client.is_gone || (event.events & EPOLLRDHUP) != 0) client.has_hung_up = true;
     if ((event.events & EPOLLIN) != 0 || client.has_hung_up) client.may_read = true;
     client.may_send = true;
+    if ((event.events & EPOLLOUT) != 0 && client.unsent() == 0 && !client.is_shaking_hands()) {
+      client.awaits_room = !epoll_.Change(fd, kInput);
+    }
     if (!client.is_busy) queues_.Add(client);
   };
   std::array<epoll_event, 128> events;
@@ -377,6 +386,8 @@ void Worker::Collect(Client& client) {
     has_ended = read == Client::Read::kEnded;
     has_received = true;
     if (read == Client::Read::kSome) client.NoteProgress(now_, true);
+    // TLS may have to send before it receives more.
+    if (read == Client::Read::kNone && client.may_read) AwaitRoom(client, epoll_);
     if (read != Client::Read::kSome) break;
   }
   if (count != 0 && client.unsent() == 0) client.was_behind = false;  // it goes on
@@ -534,7 +545,7 @@ void Worker::Release(Client& client) {
     Drop(client);
   } else if (client.is_closing) {
     return;  // once its answers are sent
-  } else if (client.may_read || client.is_behind()) {
+  } else if (client.may_read || client.unparsed_bytes() != 0) {
     queues_.Add(client);
   } else {
     client.GiveBack();  // an event brings it back
@@ -547,12 +558,8 @@ bool Worker::Send(Client& client) {
   client.NoteProgress(now_, metrics_->numbers().bytes_sent != before);
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   if (!is_connected || client.unsent() == 0) return is_connected;
-  if (client.may_send) {
-    queues_.Add(client);  // nothing else would bring it back
-  } else if (!client.awaits_room) {
-    client.awaits_room = epoll_.Change(client.fd(), kInputOrRoom);
-    return client.awaits_room;
-  }
+  if (!client.may_send) return AwaitRoom(client, epoll_);
+  queues_.Add(client);  // nothing else would bring it back
   return true;
 }
 

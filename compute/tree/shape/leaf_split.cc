@@ -307,10 +307,13 @@ Task<Status> LeafSplitter::Commit(Op& op, LockedLeaf& locked, Chain& chain) {
   if (rules::LeavesBeforeWaiting()) locked.lock.turn().Disband();
 
   // The split stands, and the writes have succeeded. Downlinks that cannot be made now (no memory,
-  // a lock that stays taken) are made by the next hop to the sibling (rule W6).
+  // a lock that stays taken) are made by the next hop to the sibling (rule W6). With the leaves
+  // that were cached in advance, nobody here would hop.
+  Status linked = Ok();
   if (!chain.downlinks.empty()) {
-    static_cast<void>(co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent)));
+    linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
   }
+  if (is_ahead && !linked) context_.cache.Forget(1, locked.path.low, locked.path.parent);
   if (!is_ahead && locked.path.has_parent()) learn_hints();
   co_return Ok();
 }
