@@ -48,7 +48,7 @@ bool AreNearlyFull(const control::Usage& total, FillAlarm& alarm) {
   return true;
 }
 
-// Memory servers that refused are asked again after 500 ms.
+// Between two tries of an operation that waits for memory: less than kFullRetry.
 constexpr std::chrono::milliseconds kRetryInterval{100};
 
 void NotePassedOver(Op& op, const Loss& lost, bool has_memory) {

@@ -67,6 +67,14 @@ bool CachedNode::HasContentOf(RemotePtr pointer, const InternalView& node) const
   return has_all;
 }
 
+bool CachedNode::HasGrownTo(RemotePtr pointer, const InternalView& node,
+                            std::span<const InternalNode::Child> added) const {
+  return !added.empty() && this->pointer() == pointer && Next(version()) == node.version() &&
+         std::ranges::all_of(added, [this](const InternalNode::Child& one) {
+           return child(ChildIndex(one.separator)) == one.pointer;
+         });
+}
+
 CachedNode CachedNode::MakeWithChildren(NodeArena& arena, SeparatorList& separators, CachedNode old,
                                         uint32_t index,
                                         std::span<const InternalNode::Child> children) {
@@ -319,33 +327,16 @@ uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node, uint64_t
   return is_refused ? 0 : Admit(pointer, node);
 }
 
-uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t began) {
+uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t began,
+                           std::span<const InternalNode::Child> added) {
   const std::lock_guard lock(mutex_);
   if (node.level() > kLevels || began < flushes_) return 0;
   const CachedNode cached = NodeCovering(node.level(), node.low());
-  if (!cached || !cached.HasContentOf(pointer, node)) return Admit(pointer, node.Decode());
+  const bool is_same =
+      cached && (cached.HasGrownTo(pointer, node, added) || cached.HasContentOf(pointer, node));
+  if (!is_same) return Admit(pointer, node.Decode());
   if (IsNewer(node.version(), cached.version())) cached.SetVersion(node.version());
   return 0;
-}
-
-uint32_t NodeCache::InsertGrown(RemotePtr pointer, const InternalView& node,
-                                std::span<const InternalNode::Child> added, uint64_t began) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (node.level() > kLevels || began < flushes_) return 0;
-    const CachedNode cached = NodeCovering(node.level(), node.low());
-    const bool has_all = cached && cached.pointer() == pointer &&
-                         Next(cached.version()) == node.version() &&
-                         std::ranges::all_of(added, [cached](const InternalNode::Child& child) {
-                           const uint32_t at = cached.ChildIndex(child.separator);
-                           return cached.child(at) == child.pointer;
-                         });
-    if (has_all) {
-      cached.SetVersion(node.version());
-      return 0;
-    }
-  }
-  return Insert(pointer, node, began);
 }
 
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {

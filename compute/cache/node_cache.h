@@ -78,6 +78,10 @@ class CachedNode {
   // Whether this has the content of `node` at `pointer`, but for the version. A child's low fence
   // never changes: of equal children the separators are equal.
   bool HasContentOf(RemotePtr pointer, const InternalView& node) const;
+  // Whether `node` at `pointer` is the next version, and this has the children `added` that it has
+  // more. False if there are none.
+  bool HasGrownTo(RemotePtr pointer, const InternalView& node,
+                  std::span<const InternalNode::Child> added) const;
   uint32_t level() const { return tail().level; }
   uint32_t count() const { return node_->count(); }
   uint32_t bytes() const { return node_->bytes(); }
@@ -243,13 +247,11 @@ class NodeCache {
   uint32_t Insert(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow,
                   Admission admission = Admission::kAll);
   // The same. If only the version is new, sets the version: a split on this compute server adds its
-  // children to the cache before it writes the parent.
-  uint32_t Insert(RemotePtr pointer, const InternalView& node, uint64_t began = kNow);
-  // The same for a node that this compute server wrote under its lock, with the children `added`
-  // and a version more than it had before. If these were added in advance, sets the version: then
-  // children of other splits, whose downlinks are still to come, stay cached.
-  uint32_t InsertGrown(RemotePtr pointer, const InternalView& node,
-                       std::span<const InternalNode::Child> added, uint64_t began = kNow);
+  // children to the cache before it writes the parent. `added`: the children that it wrote, under
+  // the node's lock, as the only difference to the version before. If the cached node has these,
+  // children of other splits stay cached, whose downlinks are still to come.
+  uint32_t Insert(RemotePtr pointer, const InternalView& node, uint64_t began = kNow,
+                  std::span<const InternalNode::Child> added = {});
   // Adds `leaves`, which this compute server has split off one leaf, to the cached node `parent`
   // before the remote one is updated. Meanwhile this compute server's operations need not go
   // through the left neighbour. Adds all of them or, if the cached node has others in their range,

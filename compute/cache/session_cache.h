@@ -69,12 +69,9 @@ class SessionCache : public NodeCache::Reader {
               NodeCache::Admission admission = NodeCache::Admission::kAll) {
     counts_.evictions += cache_.Insert(pointer, node, flushes, admission);
   }
-  void Insert(uint64_t flushes, RemotePtr pointer, const InternalView& node) {
-    counts_.evictions += cache_.Insert(pointer, node, flushes);
-  }
-  void InsertGrown(uint64_t flushes, RemotePtr pointer, const InternalView& node,
-                   std::span<const InternalNode::Child> added) {
-    counts_.evictions += cache_.InsertGrown(pointer, node, added, flushes);
+  void Insert(uint64_t flushes, RemotePtr pointer, const InternalView& node,
+              std::span<const InternalNode::Child> added = {}) {
+    counts_.evictions += cache_.Insert(pointer, node, flushes, added);
   }
   void InsertChildren(uint64_t flushes, RemotePtr parent,
                       std::span<const InternalNode::Child> leaves) {

@@ -101,12 +101,12 @@ TEST(NodeCacheTest, AParentThatWasWrittenKeepsTheLeavesOfOtherSplits) {
     node.children.insert(node.children.begin() + node.ChildIndex(child.separator) + 1, child);
     std::vector<std::byte> image(kNodeBytes);
     ASSERT_TRUE(EncodeInternal(image, NodeAt(1), node));
-    cache.InsertGrown(NodeAt(1), *InternalView::Parse(image, NodeAt(1)), {&child, 1});
+    cache.Insert(NodeAt(1), *InternalView::Parse(image, NodeAt(1)), NodeCache::kNow, {&child, 1});
   };
   write(2, 15, LeafAt(15));
   EXPECT_EQ(FindLeaf(reader, 15)->node, LeafAt(15));
   EXPECT_EQ(FindLeaf(reader, 25)->node, LeafAt(25));
-  // Somebody else wrote version 3, with a leaf that the cached node lacks.
+  // The cached node lacks a leaf: another compute server wrote version 3.
   node.children.insert(node.children.begin() + 3, {Key(KeyOf(12) + "m"), LeafAt(60)});
   write(4, 25, LeafAt(25));
   EXPECT_EQ(FindLeaf(reader, 25)->node, LeafAt(25));

@@ -18,7 +18,7 @@ constexpr RemotePtr kLeaf(ServerId{0}, 8192, 0);
 constexpr RemotePtr kOtherNode(ServerId{0}, 16384, 0);
 constexpr LockPlace kPlace{ServerId{0}, 64};
 // Has the queue of kPlace.
-constexpr LockPlace kSharing{ServerId{0}, 64 + 16'384 * sizeof(uint64_t)};
+constexpr LockPlace kSharing{ServerId{0}, 64 + LockTable::kQueues * sizeof(uint64_t)};
 
 class LockTableTest : public ::testing::Test {
  protected:

@@ -306,7 +306,7 @@ TEST_F(LossForAWhileTest, AClosedPlaceConcernsNoOther) {
   const std::unique_ptr<OpenSession> session = client_.NewSession();
   Scheduler& scheduler = session->scheduler();
   const LockPlace place{ServerId{0}, 8};
-  const LockPlace stranger{ServerId{0}, 8 + 8 * 16'384};
+  const LockPlace stranger{ServerId{0}, 8 + LockTable::kQueues * sizeof(uint64_t)};
   LockTable::Turn turn = locks.TryTake(place, scheduler);
   ASSERT_TRUE(locks.IsAt(turn, stranger)) << "of the same queue";
   {

@@ -296,7 +296,6 @@ bool Worker::ShakeHands(Client& client) {
   switch (client.tls()->ShakeHands()) {
     case TlsSession::Handshake::kDone:
       client.may_read = true;  // OpenSSL may have read more than the handshake
-      client.awaits_room = !epoll_.Change(client.fd(), kInput);
       return true;
     case TlsSession::Handshake::kWaits: return false;
     case TlsSession::Handshake::kFailed: break;

@@ -180,7 +180,7 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
                                    context_.store.parameters.node_bytes);
   if (AddInPlace(image, pointer, Next(view.version()), here, view)) {
     BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, {}));
-    context_.cache.InsertGrown(op.began.flushes, pointer, view, here);
+    context_.cache.Insert(op.began.flushes, pointer, view, here);
     co_return Ok();
   }
   InternalNode& node = parent.node.emplace(view.Decode());
