@@ -36,6 +36,9 @@ struct EmbeddedMemoryOptions {
   // take its locks; 0: never.
   uint32_t lease_ms = kDefaultLeaseMs;
   bool on_chip_locks = true;  // in device memory, if there is any
+  // Get all memory from the machine at start, or fail. Otherwise each page at its first use.
+  // Reports progress on stderr if it takes long. The simulator's memory is not touched.
+  bool touch = false;
   std::string listen;         // as in MemoryPortOptions
   // If set, the server joins a store of the bootstrap, which outlives it. If null, it is the server
   // in `identity`, of a store that no other process finds.

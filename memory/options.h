@@ -21,9 +21,6 @@ struct MemoryServerOptions : EmbeddedMemoryOptions {
   FabricKind fabric = FabricKind::kShm;
   std::string device = {};
   bool huge_pages = true;
-  // Get all memory from the machine at start, or fail. Otherwise each page at its first use.
-  // Reports progress on stderr if it takes long. The simulator's memory is not touched.
-  bool touch = false;
   bool in_process_only = false;  // shm: for clients of this process alone
   // With a bootstrap; its fabric and parameters are those above. During the whole start,
   // `is_to_stop` is called now and then, by any thread.

@@ -72,6 +72,10 @@ DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_bool(on_chip_locks, true,
             "--local: lock table in the NIC's memory where there is any (a running store's servers "
             "decide that themselves)");
+DEFINE_bool(
+    touch, true,
+    "--local: have all its memory from the machine before the first phase, as a memory server "
+    "does; otherwise the load waits for each page");
 
 namespace gossamer::bench {
 namespace {
@@ -126,7 +130,8 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .fabric = FLAGS_fabric,
           .device = FLAGS_device,
           .cache_bytes = FLAGS_cache_bytes,
-          .on_chip_locks = FLAGS_on_chip_locks};
+          .on_chip_locks = FLAGS_on_chip_locks,
+          .touch = FLAGS_touch};
 }
 
 // Flags take no optional value: spells a bare --local out as --local=auto.
@@ -152,6 +157,9 @@ std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan)
     }
     if (plan.local && is_of_store) {
       return "--local opens a store of its own: leave out --" + name;
+    }
+    if (!plan.local && name == "touch") {
+      return "--touch is about the memory of --local: leave it out";
     }
     if (plan.research && name == "on_chip_locks") {
       return "--" + name + " is of --design=gossamer: leave it out";
@@ -185,9 +193,7 @@ std::string Describe(const Plan& plan, const BenchReport& report) {
 // Opens what the plan measures. `report` is told of a server.
 Result<std::unique_ptr<Store>> OpenStore(const Plan& plan, BenchReport& report) {
   if (plan.research) {
-    BOOST_OUTCOME_TRY(store,
-                      sherman::ShermanStore::OpenLocal(plan.local->memory_bytes, *plan.research,
-                                                       plan.local->cache_bytes));
+    BOOST_OUTCOME_TRY(store, sherman::ShermanStore::OpenLocal(*plan.local, *plan.research));
     return std::unique_ptr<Store>(std::move(store));
   }
   if (!plan.redis) return plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);

@@ -343,6 +343,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   plan.local.emplace();
   plan.local->cache_bytes = cache_bytes;
   plan.local->on_chip_locks = flags.on_chip_locks;
+  plan.local->touch_memory = flags.touch;
   if (flags.local != "auto") {
     BOOST_OUTCOME_TRY(memory_bytes, ParseSizeFlag("local", flags.local));
     if (memory_bytes < kLeastMemoryBytes || memory_bytes > kMostMemoryBytes) {

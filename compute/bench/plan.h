@@ -51,6 +51,7 @@ struct FlagValues {
   std::string device;
   std::string cache_bytes = "256MiB";
   bool on_chip_locks = true;
+  bool touch = true;
 };
 
 struct Plan {

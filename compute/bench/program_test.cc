@@ -76,6 +76,7 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--local", "--phase=run"}, "--local opens a store of its own, which is empty"},
       {{"--local", "--store=other"}, "leave out --store"},
       {{"--local", "--design=fast"}, "--design=fast is not one of naive, combined, on_chip, "},
+      {{"--notouch"}, "--touch is about the memory of --local: leave it out"},
       {{"--design=sherman"}, "--design=sherman is a store in this process: give --local"},
       {{"--local", "--design=sherman", "--batch=8"}, "leave out --batch"},
       {{"--local", "--design=naive", "--on_chip_locks"}, "--on_chip_locks is of --design=gossamer"},

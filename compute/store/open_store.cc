@@ -69,6 +69,7 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   memory_options.parameters = options.parameters;
   memory_options.chunk_bytes = options.chunk_bytes;
   memory_options.on_chip_locks = options.on_chip_locks;
+  memory_options.touch = options.touch_memory;
   BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(memory_options));
   store->memory_ = std::move(memory);
   StoreRecord record;

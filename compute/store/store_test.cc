@@ -4,7 +4,9 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -290,6 +292,24 @@ TEST_P(StoreTest, ACoroutineThatPollsLetsTheOthersOfItsGroupGoOn) {
   session_->WaitAll();
   EXPECT_TRUE(ended[0] && ended[1]);
   EXPECT_LT(polls, 100'000u);
+}
+
+TEST(StoreMemoryTest, IsTouchedIfThatIsWanted) {
+  // Of this process, now.
+  const auto resident_bytes = [] {
+    uint64_t size = 0;
+    uint64_t resident = 0;
+    std::ifstream("/proc/self/statm") >> size >> resident;
+    return resident * static_cast<uint64_t>(::getpagesize());
+  };
+  LocalOptions options;
+  options.memory_bytes = uint64_t{256} << 20;
+  const uint64_t before = resident_bytes();
+  const std::unique_ptr<Store> lazy = std::move(Store::OpenLocal(options).value());
+  EXPECT_LT(resident_bytes(), before + options.memory_bytes / 2);
+  options.touch_memory = true;
+  const std::unique_ptr<Store> eager = std::move(Store::OpenLocal(options).value());
+  EXPECT_GE(resident_bytes(), before + options.memory_bytes);
 }
 
 // Blocks reach to the last byte of the region.

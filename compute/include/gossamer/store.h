@@ -74,6 +74,9 @@ struct LocalOptions {
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;   // 0: chosen from memory_bytes
   bool on_chip_locks = true;  // the lock table in device memory, if there is any
+  // Get all memory from the machine at the start, or fail; reports progress on stderr if it takes
+  // long. Otherwise each page at its first use, which a load then waits for.
+  bool touch_memory = false;
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   std::shared_ptr<StoreObserver> observer = {};  // as in OpenOptions

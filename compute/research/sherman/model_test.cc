@@ -225,7 +225,8 @@ TEST(ShermanTest, WhatItCannotDoIsASentence) {
 // Memory for the first leaf and no more: an insert that needs a node fails, and the lock is free
 // again.
 TEST(ShermanTest, WithoutMemoryTheTreeStaysUsable) {
-  auto store = Need(ShermanStore::OpenLocal(kLeastMemoryBytes, Design{}, 1 << 20));
+  auto store = Need(ShermanStore::OpenLocal(
+      {.memory_bytes = kLeastMemoryBytes, .parameters = {}, .cache_bytes = 1 << 20}, Design{}));
   auto session = Need(store->NewSession());
   uint64_t stored = 0;
   while (session->Put(KeyOf(stored), ValueOf(stored))) ++stored;

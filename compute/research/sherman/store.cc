@@ -164,11 +164,11 @@ Result<std::unique_ptr<ShermanStore>> ShermanStore::OpenOn(std::unique_ptr<Compu
   return store;
 }
 
-Result<std::unique_ptr<ShermanStore>> ShermanStore::OpenLocal(uint64_t memory_bytes,
-                                                              const Design& design,
-                                                              uint64_t cache_bytes) {
+Result<std::unique_ptr<ShermanStore>> ShermanStore::OpenLocal(const LocalOptions& local,
+                                                              const Design& design) {
   EmbeddedMemoryOptions options;
-  options.memory_bytes = memory_bytes;
+  options.memory_bytes = local.memory_bytes;
+  options.touch = local.touch_memory;
   options.on_chip_locks = design.on_chip_locks;
   BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
   StoreRecord record;
@@ -179,7 +179,7 @@ Result<std::unique_ptr<ShermanStore>> ShermanStore::OpenLocal(uint64_t memory_by
   ComputePortOptions port_options;
   port_options.client_uuid = RandomId();
   BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kShm, port_options));
-  BOOST_OUTCOME_TRY(store, OpenOn(std::move(port), record, design, cache_bytes));
+  BOOST_OUTCOME_TRY(store, OpenOn(std::move(port), record, design, local.cache_bytes));
   store->memory_ = std::move(memory);
   return store;
 }

@@ -81,10 +81,10 @@ class ShermanStore final : public PartialStore {
   static Result<std::unique_ptr<ShermanStore>> OpenOn(std::unique_ptr<ComputePort> port,
                                                       const StoreRecord& record,
                                                       const Design& design, uint64_t cache_bytes);
-  // Likewise with a memory server of its own, in this process, over shm.
-  static Result<std::unique_ptr<ShermanStore>> OpenLocal(uint64_t memory_bytes,
-                                                         const Design& design,
-                                                         uint64_t cache_bytes);
+  // Likewise with a memory server of its own, in this process, over shm. Of the options, those of
+  // the memory and the cache count; the design decides where the locks are.
+  static Result<std::unique_ptr<ShermanStore>> OpenLocal(const LocalOptions& local,
+                                                         const Design& design);
 
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return parameters_; }

@@ -52,7 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Ladder, ShermanThreadsTest, ::testing::ValuesIn(kLadder
                          [](const auto& design) { return std::string(design.param.name); });
 
 TEST_P(ShermanThreadsTest, EachKeyIsAsItsWriterLeftIt) {
-  const auto store = Need(ShermanStore::OpenLocal(64 << 20, GetParam().design, 16 << 10));
+  const auto store = Need(ShermanStore::OpenLocal(
+      {.memory_bytes = 64 << 20, .parameters = {}, .cache_bytes = 16 << 10}, GetParam().design));
   const uint64_t seed = TestSeed();
   std::vector<std::thread> threads;
   for (uint64_t thread = 0; thread < kThreads; ++thread) {
