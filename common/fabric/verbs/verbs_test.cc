@@ -209,6 +209,24 @@ TEST_F(VerbsTest, ARefusedVerbBreaksUntilReconnect) {
   EXPECT_EQ(handler_.gone(kUuid), 0);
 }
 
+// The atomic is done when its answer finds no place on this side: an error of this side says
+// nothing about what the server has done.
+TEST_F(VerbsTest, WhatFailsOnThisSideMayHaveBeenApplied) {
+  LocalAddress unregistered = buffer_.address();
+  unregistered.key ^= 0xff00;
+  InlineBatch<1> batch(kServer);
+  batch.Add(Verb::FetchAdd(Space::kLockTable, 0, 5, unregistered));
+  Run(batch);
+  EXPECT_EQ(batch.status(), VerbStatus::kUnknown) << VerbStatusName(batch.status());
+
+  ASSERT_TRUE(endpoint_->Reconnect(kServer));
+  InlineBatch<1> after(kServer);
+  after.Add(Verb::FetchAdd(Space::kLockTable, 0, 0, buffer_.address()));
+  Run(after);
+  ASSERT_EQ(after.status(), VerbStatus::kSuccess);
+  EXPECT_EQ(after.verbs()[0].old_value(), 5u);
+}
+
 TEST_F(VerbsTest, MisalignedAtomicsAreRefused) {
   InlineBatch<1> batch(kServer);
   batch.Add(Verb::FetchAdd(Space::kLockTable, 4, 1, buffer_.address()));
