@@ -1,7 +1,6 @@
 #include "common/fabric/verbs/device.h"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -18,12 +17,6 @@ constexpr uint32_t kWantedInlineBytes = 256;
 
 constexpr std::string_view kNoDevice =
     "no RDMA device on this machine: use --fabric=shm, or load rdma_rxe (scripts/soft_roce)";
-
-std::string MemlockLimit() {
-  rlimit limit{};
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} bytes", limit.rlim_cur);
-}
 
 }  // namespace
 
@@ -103,10 +96,11 @@ Result<uint32_t> Device::ActiveMtu(uint8_t port) const {
 // decreasing size until one succeeds.
 Status Device::MeasureQueuePair() {
   CompletionQueue queue(ibv_create_cq(verbs_, 1, nullptr, nullptr, 0));
-  if (!queue) return ErrnoError(Code::kNoResources, "completion queue on " + name());
+  if (!queue) return LockingError(Code::kNoResources, "completion queue on " + name(), errno);
   const auto most = static_cast<uint32_t>(std::max(attributes().max_qp_wr, 0));
   uint32_t verbs = std::min(kWantedVerbs, most - std::min(most, SendDepth(0)));
   uint32_t inline_bytes = kWantedInlineBytes;
+  int error = ENOSPC;  // of the smallest one that was tried
   while (verbs >= kLeastVerbs) {
     ibv_qp_init_attr wanted{};
     wanted.qp_type = IBV_QPT_RC;
@@ -116,6 +110,7 @@ Status Device::MeasureQueuePair() {
       queue_pair_size_ = {verbs, inline_bytes};
       return Ok();
     }
+    error = errno;
     // First halve the inline bytes down to none, then halve the verbs.
     if (inline_bytes > 0) {
       inline_bytes = inline_bytes > 32 ? inline_bytes / 2 : 0;
@@ -124,8 +119,8 @@ Status Device::MeasureQueuePair() {
       verbs /= 2;
     }
   }
-  return ErrnoError(Code::kUnsupported,
-                    fmt::format("{} has no queue pair of {} verbs", name(), kLeastVerbs));
+  return LockingError(Code::kUnsupported,
+                      fmt::format("{} has no queue pair of {} verbs", name(), kLeastVerbs), error);
 }
 
 uint8_t Device::initiator_depth() const {
@@ -140,12 +135,8 @@ Result<MemoryRegion> Device::Register(void* data, size_t bytes, int access) cons
   MemoryRegion region(ibv_reg_mr(protection_domain_.get(), data, bytes, access));
   if (region) return region;
   const int error = errno;
-  std::string message =
-      fmt::format("registering {} bytes with {}: {}", bytes, name(), ErrnoText(error));
-  if (error == ENOMEM || error == EPERM || error == EAGAIN) {
-    message += " (the limit on locked memory is " + MemlockLimit() + ": ulimit -l unlimited)";
-  }
-  return MakeError(Code::kNoResources, std::move(message));
+  return LockingError(Code::kNoResources, fmt::format("registering {} bytes with {}", bytes, name()),
+                      error);
 }
 
 }  // namespace gossamer::verbs

@@ -1,8 +1,28 @@
 #include "common/fabric/verbs/resources.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/resource.h>
 
 namespace gossamer::verbs {
+namespace {
+
+std::string MemlockLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} bytes", limit.rlim_cur);
+}
+
+}  // namespace
+
+Error LockingError(Code code, std::string_view what, int error) {
+  std::string message = fmt::format("{}: {}", what, ErrnoText(error));
+  if (error != ENOMEM && error != EPERM && error != EAGAIN) {
+    return MakeError(code, std::move(message));
+  }
+  message += " (the limit on locked memory is " + MemlockLimit() + ": ulimit -l unlimited)";
+  return MakeError(Code::kNoResources, std::move(message));
+}
 
 Status SetNonBlocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);

@@ -13,6 +13,7 @@ namespace gossamer::verbs {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(VerbsAddress, ReadsAndWrites) {
   const std::map<std::string, std::string> cases = {
@@ -62,6 +63,20 @@ TEST(VerbsTimeout, RetriesEndWithinHalfTheBound) {
     EXPECT_LE(total_ms, timeout_ms / 2.0);
     EXPECT_GT(total_ms, timeout_ms / 4.0 - 1);
   }
+}
+
+// A device locks what it shares with this process: buffers, and the rings of its queues.
+TEST(VerbsResources, WhatTheLimitOnLockedMemoryMayRefuseNamesIt) {
+  for (const int error : {ENOMEM, EPERM, EAGAIN}) {
+    const Error refused = LockingError(Code::kUnsupported, "making a queue pair on mlx5_0", error);
+    EXPECT_EQ(refused.code, Code::kNoResources);
+    EXPECT_THAT(refused.message, StartsWith("making a queue pair on mlx5_0: "));
+    EXPECT_THAT(refused.message, HasSubstr("(the limit on locked memory is "));
+    EXPECT_THAT(refused.message, HasSubstr(": ulimit -l unlimited)"));
+  }
+  const Error other = LockingError(Code::kUnsupported, "making a queue pair on mlx5_0", EINVAL);
+  EXPECT_EQ(other.code, Code::kUnsupported);
+  EXPECT_EQ(other.message, "making a queue pair on mlx5_0: Invalid argument");
 }
 
 }  // namespace
