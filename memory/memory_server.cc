@@ -171,9 +171,10 @@ Result<bool> MemoryServer::TestDevice() {
   if (run == nullptr) return true;
   const Result<LitmusReport> report = run(port_->address());
   if (!report) {
-    LOG(WARNING) << "no litmus test: " << report.error().ToString();
-    litmus_ = "litmus test impossible";
-    return true;
+    return MakeError(report.error().code,
+                     "this server cannot reach itself at " + port_->address() +
+                         ", so its clients may not either: " + report.error().message +
+                         "; --nolitmus starts it without this test");
   }
   const std::string text = report.value().ToString();
   if (report.value().passed()) {

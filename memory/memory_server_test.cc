@@ -264,14 +264,23 @@ TEST(StartUpLitmus, ADeviceThatNeverOrdersIsRefused) {
   EXPECT_FALSE(bootstrap->Get("default").value());
 }
 
-TEST(StartUpLitmus, ATestThatCannotRunIsNoReasonToStop) {
+TEST(StartUpLitmus, AServerThatCannotReachItselfIsNotFound) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
   MemoryServerOptions options = Small();
-  options.litmus_runner = [](const std::string&) -> Result<LitmusReport> {
-    return MakeError(Code::kNodeUnreachable, "no way to itself");
+  std::string tested;
+  options.litmus_runner = [&tested](const std::string& address) -> Result<LitmusReport> {
+    tested = address;
+    return MakeError(Code::kNoResources, "making a queue pair: Cannot allocate memory");
   };
-  const auto server = Start(options, nullptr);
-  ASSERT_TRUE(server) << server.error().ToString();
-  EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test impossible)"));
+  const auto server = Start(options, bootstrap.get());
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, Code::kNoResources);
+  EXPECT_THAT(server.error().message,
+              AllOf(HasSubstr("cannot reach itself at " + tested),
+                    HasSubstr("making a queue pair: Cannot allocate memory"),
+                    HasSubstr("--nolitmus starts it without this test")));
+  EXPECT_FALSE(bootstrap->Get("default").value());
 }
 
 // The device does order verbs; the test pretends that it does not.
