@@ -39,7 +39,7 @@ struct EmbeddedMemoryOptions {
   // Get all memory from the machine at start, or fail. Otherwise each page at its first use.
   // Reports progress on stderr if it takes long. The simulator's memory is not touched.
   bool touch = false;
-  std::string listen;         // as in MemoryPortOptions
+  std::string listen;  // as in MemoryPortOptions
   // If set, the server joins a store of the bootstrap, which outlives it. If null, it is the server
   // in `identity`, of a store that no other process finds.
   Bootstrap* bootstrap = nullptr;

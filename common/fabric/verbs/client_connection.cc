@@ -42,7 +42,8 @@ Status ClientConnection::Prepare(const Device& device, ibv_comp_channel* channel
                     device.Register(messages_.data(), sizeof messages_, IBV_ACCESS_LOCAL_WRITE));
   messages_region_ = std::move(messages_region);
   queue_.reset(ibv_create_cq(device.verbs(), 2 * kControlDepth + 1, this, channel, 0));
-  if (queue_ == nullptr) return LockingError(Code::kNoResources, "making a completion queue", errno);
+  if (queue_ == nullptr)
+    return LockingError(Code::kNoResources, "making a completion queue", errno);
   ibv_qp_init_attr wanted{};
   wanted.qp_type = IBV_QPT_RC;
   wanted.send_cq = wanted.recv_cq = queue_.get();

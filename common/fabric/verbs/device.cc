@@ -135,8 +135,8 @@ Result<MemoryRegion> Device::Register(void* data, size_t bytes, int access) cons
   MemoryRegion region(ibv_reg_mr(protection_domain_.get(), data, bytes, access));
   if (region) return region;
   const int error = errno;
-  return LockingError(Code::kNoResources, fmt::format("registering {} bytes with {}", bytes, name()),
-                      error);
+  return LockingError(Code::kNoResources,
+                      fmt::format("registering {} bytes with {}", bytes, name()), error);
 }
 
 }  // namespace gossamer::verbs
