@@ -4,12 +4,11 @@
 #include <sys/mman.h>
 
 #include <bit>
-#include <cstdio>
-#include <fstream>
 #include <mutex>
 #include <unordered_map>
 
 #include "common/random_id.h"
+#include "common/transparent_pages.h"
 
 namespace gossamer::shm {
 namespace {
@@ -42,33 +41,6 @@ class InProcessTable {
   std::unordered_map<uint64_t, std::weak_ptr<SharedMemory>> memories_;
 };
 
-// Whether the kernel can back such memory with 2 MB pages. The file reads "always [madvise] never".
-bool TransparentHugePages(const char* file) {
-  std::ifstream input(std::string("/sys/kernel/mm/transparent_hugepage/") + file);
-  std::string line;
-  std::getline(input, line);
-  return !line.empty() && line.find("[never]") == std::string::npos &&
-         line.find("[deny]") == std::string::npos;
-}
-
-// How much of a mapping is in 2 MB pages of shared memory that the kernel has merged.
-uint64_t MergedBytes(const MemoryMapping& mapping) {
-  const auto begin = reinterpret_cast<uintptr_t>(mapping.data());
-  std::ifstream input("/proc/self/smaps");
-  uint64_t merged = 0;
-  bool is_inside = false;
-  for (std::string line; std::getline(input, line);) {
-    unsigned long from = 0;
-    unsigned long kibibytes = 0;
-    if (std::sscanf(line.c_str(), "%lx-", &from) == 1 && line.find('-') < line.find(' ')) {
-      is_inside = from >= begin && from - begin < mapping.bytes();
-    } else if (is_inside && std::sscanf(line.c_str(), "ShmemPmdMapped: %lu", &kibibytes) == 1) {
-      merged += uint64_t{kibibytes} << 10;
-    }
-  }
-  return merged;
-}
-
 struct Pages {
   MemoryMapping mapping;
   UniqueFd file;
@@ -82,7 +54,7 @@ Result<Pages> AnonymousPages(uint64_t bytes, bool huge) {
   pages.mapping = std::move(mapping);
   pages.description = "4 KB pages";
   if (!huge) return pages;
-  if (!TransparentHugePages("enabled")) {
+  if (!MayBeTransparent(PageKind::kPrivate)) {
     pages.description += " (no huge pages: transparent_hugepage/enabled is never)";
   } else if (bytes < kHugePageBytes) {
     pages.description += " (less than one huge page)";
@@ -117,7 +89,7 @@ Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
   if (!huge) return pages;
   if (bytes < kHugePageBytes) {
     pages.description += " (less than one huge page)";
-  } else if (TransparentHugePages("shmem_enabled")) {
+  } else if (MayBeTransparent(PageKind::kShared)) {
     ::madvise(pages.mapping.data(), pages.mapping.bytes(), MADV_HUGEPAGE);
     pages.description = "2 MB pages (transparent)";
   } else {
@@ -133,16 +105,11 @@ Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions
                                                    : NamedPages(name, bytes, options.huge_pages));
   if (options.touch) {
     BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
-    if (options.huge_pages && pages.file && !pages.is_reserved) {
-      const uint64_t merged = MergedBytes(pages.mapping);
-      if (merged == bytes / kHugePageBytes * kHugePageBytes && merged != 0) {
-        pages.description = "2 MB pages (transparent)";
-      } else if (merged != 0) {
-        pages.description =
-            fmt::format("2 MB pages (transparent) for {} %, else 4 KB", 100 * merged / bytes);
-      } else if (pages.description.starts_with("2 MB")) {
-        pages.description = "4 KB pages (no huge pages: the kernel had no free ones)";
-      }
+    if (options.huge_pages && !pages.is_reserved) {
+      const bool had_none = pages.description.starts_with("2 MB");
+      pages.description = DescribeTouched(
+          {pages.mapping.data(), bytes},
+          had_none ? "4 KB pages (no huge pages: the kernel had no free ones)" : pages.description);
     }
   }
   return std::move(pages);
@@ -189,7 +156,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::Open(uint64_t token, const U
   if (memory->region_.bytes() < region_bytes || memory->lock_table_.bytes() < lock_table_bytes) {
     return MakeError(Code::kNodeUnreachable, "shared memory is smaller than its server says");
   }
-  if (TransparentHugePages("shmem_enabled")) {
+  if (MayBeTransparent(PageKind::kShared)) {
     ::madvise(memory->region_.data(), memory->region_.bytes(), MADV_HUGEPAGE);
   }
   memory->views_ = {SpaceView{memory->region_.data(), region_bytes},

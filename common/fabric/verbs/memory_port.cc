@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/transparent_pages.h"
+
 namespace gossamer::verbs {
 namespace {
 
@@ -39,6 +41,11 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& opti
 Status VerbsMemoryPort::Open() {
   BOOST_OUTCOME_TRYV(Bind());
   BOOST_OUTCOME_TRYV(MapInDram(options_.region_bytes, region_, registered_region_, info_.region));
+  memory_description_ = region_.description();
+  const bool is_reserved = memory_description_.starts_with("2 MB");
+  if (options_.touch && options_.huge_pages && !is_reserved) {
+    memory_description_ = DescribeTouched(region_.span(), memory_description_);
+  }
   info_.verbs_at_once = options_.one_verb_at_a_time ? 1 : 0;
   if (options_.on_chip_locks && MapDeviceLockTable()) return Ok();
   return MapInDram(options_.lock_table_bytes, lock_table_, registered_lock_table_,

@@ -36,7 +36,7 @@ class VerbsMemoryPort final : public MemoryPort {
                                           : LockTablePlacement::kDram;
   }
   uint32_t path_mtu() const override { return path_mtu_; }
-  std::string memory_description() const override { return region_.description(); }
+  std::string memory_description() const override { return memory_description_; }
 
  private:
   Status Bind();
@@ -54,6 +54,7 @@ class VerbsMemoryPort final : public MemoryPort {
   ConnectReply info_;
 
   MemoryMapping region_;
+  std::string memory_description_;
   MemoryRegion registered_region_;
   MemoryMapping lock_table_;         // in DRAM, or
   DeviceMemory lock_device_memory_;  // on the device

@@ -1,0 +1,24 @@
+// Transparent 2 MB pages: those that the kernel makes of small ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace gossamer {
+
+enum class PageKind : uint8_t { kPrivate, kShared };
+
+// Whether this machine's settings let memory of that kind have them.
+bool MayBeTransparent(PageKind kind);
+
+// How many bytes of `memory`, a mapping or a part of one, lie in them now; 0 if the kernel does not
+// tell. If the kernel has joined the mapping with a neighbour, also bytes of that may count.
+uint64_t BytesInTransparentPages(std::span<const std::byte> memory);
+
+// Of memory that was touched: "2 MB pages (transparent)", "2 MB pages (transparent) for 93 %, else
+// 4 KB", or `without` if it has none.
+std::string DescribeTouched(std::span<const std::byte> memory, std::string without);
+
+}  // namespace gossamer
