@@ -14,7 +14,7 @@ enum class PageKind : uint8_t { kPrivate, kShared };
 bool MayBeTransparent(PageKind kind);
 
 // How many bytes of `memory`, a mapping or a part of one, lie in them now; 0 if the kernel does not
-// tell. If the kernel has joined the mapping with a neighbour, also bytes of that may count.
+// tell. If the kernel has joined the mapping with a neighbour, bytes of that may count for others.
 uint64_t BytesInTransparentPages(std::span<const std::byte> memory);
 
 // Of memory that was touched: "2 MB pages (transparent)", "2 MB pages (transparent) for 93 %, else

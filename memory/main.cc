@@ -45,8 +45,9 @@ DEFINE_bool(touch, true,
 DEFINE_bool(on_chip_locks, true, "keep the lock table in the memory of the NIC where it has any");
 DEFINE_bool(
     litmus, true,
-    "verbs: test at start-up whether the device orders verbs as the store relies on, and fall back "
-    "to DRAM locks or to one verb at a time where it does not");
+    "verbs: test at start-up whether the device orders verbs as the store relies on; fall back to "
+    "DRAM locks or to one verb at a time where it does not, and end if the server cannot reach "
+    "itself");
 DEFINE_uint32(lease_ms, gossamer::kDefaultLeaseMs,
               "verbs: a client of which nothing is heard for so long is disconnected, and others "
               "may take its locks; at least 100, 0: never (shm: a client's death is seen at once)");
@@ -81,7 +82,8 @@ constexpr ProgramInfo kProgram{
     "\n"
     "Serves DRAM to a Gossamer store until SIGTERM or SIGINT. The first server of a store "
     "creates it;\n"
-    "when it stops, the store is gone. Prints one line once clients can connect.\n",
+    "when it stops, the store is gone. Prints a line once clients can connect, and over verbs\n"
+    "another one about the device.\n",
     __FILE__};
 
 // 0, which stands for the default, if the flag is left out.
@@ -165,9 +167,13 @@ int Serve(const MemoryServerOptions& options) {
   const auto server = MemoryServer::Start(options);
   if (!server) return Failure(kProgram, server.error().message);
   if (admin != nullptr) admin->Serve(ServedBy(*server.value()));
-  const Status told = AnnounceReady("gossamer-memory ready: " + server.value()->Description() +
-                                        (admin != nullptr ? " admin " + admin->address() : ""),
-                                    FLAGS_ready_fd);
+  std::string line = "gossamer-memory ready: " + server.value()->Description() +
+                     (admin != nullptr ? " admin " + admin->address() : "");
+  if (const DeviceFacts& device = server.value()->Device(); !device.empty()) {
+    line += "\ngossamer-memory uses:";
+    for (const auto& [name, value] : device) line += fmt::format(" {}=\"{}\"", name, value);
+  }
+  const Status told = AnnounceReady(line, FLAGS_ready_fd);
   if (!told) {
     if (admin != nullptr) admin->StopServing();
     return Failure(kProgram, told.error().message);

@@ -22,15 +22,16 @@ std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryReport& report)
   const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
     families.Gauge(name, help).Add({{"store", report.store}, {"server", server}}, value);
   };
-  families
-      .Gauge("gossamer_memory_info",
-             "Fabric, address and place of the lock table of the memory server; always 1.")
-      .Add({{"store", report.store},
+  MetricFamilyBuilder info = families.Gauge(
+      "gossamer_memory_info",
+      "Fabric, address, place of the lock table and RDMA device of the memory server; always 1.");
+  info.Add({{"store", report.store},
             {"server", server},
             {"fabric", report.fabric},
             {"address", report.address},
             {"lock_table", LockTablePlace(stat)}},
            uint64_t{1});
+  for (const auto& [name, value] : report.device) info.Label(name, value);
   gauge("gossamer_memory_heap_bytes", "Memory for nodes and values.", stat.usage.heap_bytes);
   gauge("gossamer_memory_free_bytes", "Memory not handed out to any compute server.",
         stat.usage.free_bytes);
@@ -64,20 +65,24 @@ nlohmann::ordered_json MemoryState(const MemoryReport& report) {
                       {"process", Describe(client.process)},
                       {"memory_bytes", client.granted_bytes}});
   }
-  const Json server = {{"id", report.server},
-                       {"address", report.address},
-                       {"heap_bytes", stat.usage.heap_bytes},
-                       {"free_bytes", stat.usage.free_bytes},
-                       {"node_bytes", stat.usage.node_bytes},
-                       {"block_bytes", stat.usage.block_bytes},
-                       {"waiting_bytes", stat.waiting_bytes},
-                       {"orphaned_bytes", stat.orphaned_bytes},
-                       {"compute_servers", stat.compute_servers},
-                       {"chunk_bytes", report.chunk_bytes},
-                       {"extents", stat.extents},
-                       {"lock_table", LockTablePlace(stat)},
-                       {"lock_table_bytes", report.lock_table_bytes},
-                       {"lease_ms", report.lease_ms}};
+  Json server = {{"id", report.server},
+                 {"address", report.address},
+                 {"heap_bytes", stat.usage.heap_bytes},
+                 {"free_bytes", stat.usage.free_bytes},
+                 {"node_bytes", stat.usage.node_bytes},
+                 {"block_bytes", stat.usage.block_bytes},
+                 {"waiting_bytes", stat.waiting_bytes},
+                 {"orphaned_bytes", stat.orphaned_bytes},
+                 {"compute_servers", stat.compute_servers},
+                 {"chunk_bytes", report.chunk_bytes},
+                 {"extents", stat.extents},
+                 {"lock_table", LockTablePlace(stat)},
+                 {"lock_table_bytes", report.lock_table_bytes},
+                 {"lease_ms", report.lease_ms}};
+  if (!report.device.empty()) {
+    Json& device = server["device"];
+    for (const auto& [name, value] : report.device) device[name] = value;
+  }
   return {{"store", report.store},
           {"fabric", report.fabric},
           {"servers", Json::array({server})},

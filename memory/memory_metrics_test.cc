@@ -12,6 +12,7 @@
 namespace gossamer {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 MemoryReport Report() {
@@ -68,6 +69,17 @@ TEST(MemoryMetricsTest, StateHasTheGoldenText) {
       R"("free_bytes":600,"node_bytes":300,"block_bytes":100,"waiting_bytes":20,"orphaned_bytes":10,)"
       R"("compute_servers":1,"chunk_bytes":4096,"extents":2,"lock_table":"dram","lock_table_bytes":512,"lease_ms":2500}],)"
       R"("leases":[{"compute_id":7,"incarnation":2,"process":"process 4711 on host ant","memory_bytes":300}]})");
+}
+
+TEST(MemoryMetricsTest, TellsOfTheDevice) {
+  MemoryReport report = Report();
+  EXPECT_FALSE(MemoryState(report)["servers"][0].contains("device"));
+  report.device = {{"device", "mlx5_0"}, {"link", "100 Gb/s"}};
+  const std::string text = prometheus::TextSerializer().Serialize(MemoryFamilies(report));
+  EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
+  EXPECT_THAT(text, HasSubstr(R"(lock_table="dram",device="mlx5_0",link="100 Gb/s"} 1)"));
+  const nlohmann::ordered_json state = MemoryState(report);
+  EXPECT_EQ(state["servers"][0]["device"].dump(), R"({"device":"mlx5_0","link":"100 Gb/s"})");
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ struct MemoryReport {
   uint64_t chunk_bytes = 0;
   uint64_t lock_table_bytes = 0;
   uint32_t lease_ms = 0;  // 0: leases do not expire
+  DeviceFacts device = {};
   control::StatReply stat = {};
   std::vector<ClientInForce> clients = {};
 };
@@ -43,7 +44,7 @@ struct MemoryReport {
 class MemoryServer final : public EmbeddedMemory {
  public:
   // Errors: InvalidArgument, NoResources (not enough memory), Unsupported (no such device), and
-  // those of JoinStore. Nothing is left behind after an error.
+  // those of JoinStore. Over verbs also what keeps the server from reaching itself. Nothing is left behind after an error.
   static Result<std::unique_ptr<MemoryServer>> Start(const MemoryServerOptions& options);
 
   MemoryServer(const MemoryServer&) = delete;
@@ -65,6 +66,7 @@ class MemoryServer final : public EmbeddedMemory {
   // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
   // DRAM 256 KiB"
   std::string Description() const;
+  const DeviceFacts& Device() const { return port_->device_facts(); }
 
  private:
   explicit MemoryServer(MemoryServerOptions options)

@@ -264,6 +264,17 @@ TEST(StartUpLitmus, ADeviceThatNeverOrdersIsRefused) {
   EXPECT_FALSE(bootstrap->Get("default").value());
 }
 
+// With packets too small for it, say. The device has answered.
+TEST(StartUpLitmus, ATestThatDoesNotFitTheDeviceIsNoReasonToStop) {
+  MemoryServerOptions options = Small();
+  options.litmus_runner = [](const std::string&) -> Result<LitmusReport> {
+    return MakeError(Code::kInvalidArgument, "path MTU 512 is below 1024");
+  };
+  const auto server = Start(options, nullptr);
+  ASSERT_TRUE(server) << server.error().ToString();
+  EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test impossible)"));
+}
+
 TEST(StartUpLitmus, AServerThatCannotReachItselfIsNotFound) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();

@@ -2,7 +2,8 @@
 // device before clients can find it, and the fallbacks if the device fails it.
 //
 // Fallbacks, cheapest first, each tested again: 1. the lock table in DRAM, so that both halves of
-// each pair lie in one memory; 2. one verb at a time on each queue pair, which needs no ordering.
+// each pair lie in one memory; 2. one verb at a time on each queue pair, which needs no ordering. A
+// server that cannot even reach itself does not start.
 #pragma once
 
 #include <functional>

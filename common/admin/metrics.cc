@@ -40,6 +40,12 @@ MetricFamilyBuilder& MetricFamilyBuilder::Add(MetricLabels labels, const Histogr
   return *this;
 }
 
+MetricFamilyBuilder& MetricFamilyBuilder::Label(std::string_view name, std::string_view value) {
+  CHECK(!family_->metric.empty()) << family_->name;
+  family_->metric.back().label.push_back({std::string(name), std::string(value)});
+  return *this;
+}
+
 MetricFamilyBuilder Families::New(std::string_view name, std::string_view help,
                                   prometheus::MetricType type) {
   prometheus::MetricFamily& family = families_.emplace_back();

@@ -48,6 +48,8 @@ class MetricFamilyBuilder {
   // A histogram family only. `latencies`: in nanoseconds; the family is in seconds. A value counts
   // below a bound if its bucket of `latencies` does, within that one's error of 1.6 %.
   MetricFamilyBuilder& Add(MetricLabels labels, const Histogram& latencies);
+  // One more label of the figure that was added last.
+  MetricFamilyBuilder& Label(std::string_view name, std::string_view value);
 
  private:
   prometheus::ClientMetric& NewMetric(MetricLabels labels);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/work_request.h"
@@ -57,6 +58,10 @@ struct MemoryPortOptions {
   SimulatedNetwork* network = nullptr;  // sim: outlives the port
 };
 
+// Facts about an RDMA device and its port, as name and value, in the order in which people read
+// them. The names are fit for JSON and for the labels of metrics.
+using DeviceFacts = std::vector<std::pair<std::string, std::string>>;
+
 // A memory server's side of a fabric: the zeroed memory and the control service. Clients can
 // connect from `Start` on; the destructor disconnects them.
 class MemoryPort {
@@ -85,6 +90,11 @@ class MemoryPort {
   virtual uint32_t path_mtu() const = 0;
   // For the start-up report: "2 MB pages" or "4 KB pages (no huge pages: …)".
   virtual std::string memory_description() const = 0;
+  // Empty if there is no device.
+  virtual const DeviceFacts& device_facts() const {
+    static const DeviceFacts none;
+    return none;
+  }
 };
 
 }  // namespace gossamer

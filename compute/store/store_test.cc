@@ -309,7 +309,8 @@ TEST(StoreMemoryTest, IsTouchedIfThatIsWanted) {
   EXPECT_LT(resident_bytes(), before + options.memory_bytes / 2);
   options.touch_memory = true;
   const std::unique_ptr<Store> eager = std::move(Store::OpenLocal(options).value());
-  EXPECT_GE(resident_bytes(), before + options.memory_bytes);
+  // The kernel counts for each thread by itself, and adds up now and then.
+  EXPECT_GE(resident_bytes(), before + options.memory_bytes * 15 / 16);
 }
 
 // Blocks reach to the last byte of the region.

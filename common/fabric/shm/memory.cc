@@ -106,10 +106,11 @@ Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions
   if (options.touch) {
     BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
     if (options.huge_pages && !pages.is_reserved) {
-      const bool had_none = pages.description.starts_with("2 MB");
-      pages.description = DescribeTouched(
-          {pages.mapping.data(), bytes},
-          had_none ? "4 KB pages (no huge pages: the kernel had no free ones)" : pages.description);
+      const bool expected_some = pages.description.starts_with("2 MB");
+      pages.description =
+          DescribeTouched({pages.mapping.data(), bytes},
+                          expected_some ? "4 KB pages (no huge pages: the kernel had no free ones)"
+                                        : pages.description);
     }
   }
   return std::move(pages);

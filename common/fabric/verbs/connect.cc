@@ -189,7 +189,8 @@ Result<Connection> ConnectAttempt::MakeQueuePair(const Peer& peer, ibv_cq* queue
   wanted.send_cq = wanted.recv_cq = queue;
   wanted.cap = {SendDepth(size.verbs), kControlDepth, 1, 1, size.inline_bytes};
   if (rdma_create_qp(connection_.id.get(), peer.device->protection_domain(), &wanted) != 0) {
-    return LockingError(Code::kNoResources, "making a queue pair on " + peer.device->name(), errno);
+    const int error = errno;
+    return LockingError(Code::kNoResources, "making a queue pair on " + peer.device->name(), error);
   }
   return TakeConnection();
 }

@@ -96,7 +96,10 @@ Result<uint32_t> Device::ActiveMtu(uint8_t port) const {
 // decreasing size until one succeeds.
 Status Device::MeasureQueuePair() {
   CompletionQueue queue(ibv_create_cq(verbs_, 1, nullptr, nullptr, 0));
-  if (!queue) return LockingError(Code::kNoResources, "completion queue on " + name(), errno);
+  if (!queue) {
+    const int refused = errno;
+    return LockingError(Code::kNoResources, "completion queue on " + name(), refused);
+  }
   const auto most = static_cast<uint32_t>(std::max(attributes().max_qp_wr, 0));
   uint32_t verbs = std::min(kWantedVerbs, most - std::min(most, SendDepth(0)));
   uint32_t inline_bytes = kWantedInlineBytes;

@@ -1,5 +1,7 @@
 // How an endpoint's verbs end: completions, failures, lost peers.
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,6 +22,12 @@ constexpr auto kPeerCheckInterval = std::chrono::milliseconds(10);
 VerbStatus Classify(ibv_wc_status status) {
   const bool is_refused = status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR;
   return is_refused ? VerbStatus::kRemoteAccess : VerbStatus::kUnknown;
+}
+
+// Whether a fault of this side is the cause.
+bool IsOurs(ibv_wc_status status) {
+  return status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_QP_OP_ERR ||
+         status == IBV_WC_LOC_PROT_ERR;
 }
 
 }  // namespace
@@ -95,6 +103,10 @@ void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_
     const std::span<Verb> verbs = first.batch->verbs().subspan(first.first_verb);
     for (Verb& verb : verbs.first(index)) verb.status = VerbStatus::kSuccess;
     verbs[index].status = Classify(status);
+    if (IsOurs(status)) {
+      LOG(WARNING) << "a verb to memory server " << ToInteger(queue_pair.server)
+                   << " failed on this side: " << ibv_wc_status_str(status);
+    }
     queue_pair.failure_seen = true;
   }
   if (queue_pair.state == QueuePairState::kConnected) Break(queue_pair);

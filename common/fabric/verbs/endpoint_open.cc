@@ -36,8 +36,9 @@ Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
     const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
     queue_.reset(ibv_create_cq(device_->verbs(), entries, nullptr, nullptr, 0));
     if (queue_ == nullptr) {
+      const int error = errno;
       return LockingError(Code::kNoResources, "making a completion queue on " + device_->name(),
-                          errno);
+                          error);
     }
   } else if (static_cast<uint32_t>(queue_->cqe) < needed) {
     const int error = ibv_resize_cq(queue_.get(), static_cast<int>(std::min(most, 2 * needed)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/fabric/verbs/device_facts.h"
 #include "common/transparent_pages.h"
 
 namespace gossamer::verbs {
@@ -42,8 +43,9 @@ Status VerbsMemoryPort::Open() {
   BOOST_OUTCOME_TRYV(Bind());
   BOOST_OUTCOME_TRYV(MapInDram(options_.region_bytes, region_, registered_region_, info_.region));
   memory_description_ = region_.description();
+  // The device has touched all of it. What vm.nr_hugepages reserves is not transparent.
   const bool is_reserved = memory_description_.starts_with("2 MB");
-  if (options_.touch && options_.huge_pages && !is_reserved) {
+  if (options_.huge_pages && !is_reserved) {
     memory_description_ = DescribeTouched(region_.span(), memory_description_);
   }
   info_.verbs_at_once = options_.one_verb_at_a_time ? 1 : 0;
@@ -69,6 +71,7 @@ Status VerbsMemoryPort::Bind() {
   device_ = std::move(device);
   BOOST_OUTCOME_TRY(path_mtu, device_->ActiveMtu(id->port_num));
   path_mtu_ = path_mtu;
+  facts_ = FactsOf(*device_, *id);
   if (!options_.device.empty() && options_.device != device_->name()) {
     return MakeError(Code::kInvalidArgument, ToString(address_) + " is on device " +
                                                  device_->name() + ", not on " + options_.device);

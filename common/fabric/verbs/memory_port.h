@@ -37,6 +37,7 @@ class VerbsMemoryPort final : public MemoryPort {
   }
   uint32_t path_mtu() const override { return path_mtu_; }
   std::string memory_description() const override { return memory_description_; }
+  const DeviceFacts& device_facts() const override { return facts_; }
 
  private:
   Status Bind();
@@ -51,6 +52,7 @@ class VerbsMemoryPort final : public MemoryPort {
   ConnectionId listener_;
   std::shared_ptr<Device> device_;
   uint32_t path_mtu_ = 0;  // of the device's port that has the address
+  DeviceFacts facts_;
   ConnectReply info_;
 
   MemoryMapping region_;

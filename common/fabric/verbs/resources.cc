@@ -7,20 +7,22 @@
 namespace gossamer::verbs {
 namespace {
 
-std::string MemlockLimit() {
+// In bytes, or RLIM_INFINITY.
+rlim_t LockedMemoryLimit() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} bytes", limit.rlim_cur);
+  return limit.rlim_cur;
 }
 
 }  // namespace
 
 Error LockingError(Code code, std::string_view what, int error) {
   std::string message = fmt::format("{}: {}", what, ErrnoText(error));
-  if (error != ENOMEM && error != EPERM && error != EAGAIN) {
-    return MakeError(code, std::move(message));
-  }
-  message += " (the limit on locked memory is " + MemlockLimit() + ": ulimit -l unlimited)";
+  const bool may_be_limit = error == ENOMEM || error == EPERM || error == EAGAIN;
+  const rlim_t limit = LockedMemoryLimit();
+  if (!may_be_limit || limit == RLIM_INFINITY) return MakeError(code, std::move(message));
+  message += fmt::format(
+      " (perhaps for the limit on locked memory, which is {} bytes: ulimit -l unlimited)", limit);
   return MakeError(Code::kNoResources, std::move(message));
 }
 

@@ -38,6 +38,18 @@ TEST_F(VerbsTest, WritesReadsSwapsAndAdds) {
   EXPECT_GE(endpoint_->limits().max_batch_verbs, 64u);
 }
 
+TEST_F(VerbsTest, AServerTellsOfItsDevice) {
+  std::map<std::string, std::string> facts;
+  for (const auto& [name, value] : memory_->device_facts()) facts[name] = value;
+  EXPECT_EQ(facts["device"], std::getenv("SOFT_ROCE_DEVICE"));
+  EXPECT_EQ(facts["port"], "1");
+  EXPECT_EQ(facts["gid_type"], "RoCE v2");
+  EXPECT_NE(facts["gid_index"], "none");
+  EXPECT_EQ(facts["path_mtu"], std::to_string(memory_->path_mtu()));
+  EXPECT_EQ(facts["atomics"], "of this device");
+  EXPECT_EQ(facts["queue_depth"], std::to_string(endpoint_->limits().max_outstanding_verbs));
+}
+
 TEST_F(VerbsTest, MoreThanTheSendQueueHolds) {
   const Limits& limits = endpoint_->limits();
   constexpr size_t kBatches = 200;

@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstring>
 
 #include "common/fabric/verbs/address.h"
+#include "common/fabric/verbs/device_facts.h"
 #include "common/fabric/verbs/resources.h"
 
 namespace gossamer::verbs {
@@ -65,18 +67,35 @@ TEST(VerbsTimeout, RetriesEndWithinHalfTheBound) {
   }
 }
 
+TEST(VerbsDeviceFacts, ALinkIsAsFastAsItsLanes) {
+  EXPECT_EQ(LinkSpeed(1, 1), "2.5 Gb/s");    // SoftRoCE
+  EXPECT_EQ(LinkSpeed(16, 2), "56 Gb/s");    // FDR
+  EXPECT_EQ(LinkSpeed(32, 1), "25 Gb/s");    // 25 GbE
+  EXPECT_EQ(LinkSpeed(32, 2), "100 Gb/s");   // EDR, 100 GbE
+  EXPECT_EQ(LinkSpeed(64, 16), "100 Gb/s");  // HDR100
+  EXPECT_EQ(LinkSpeed(64, 2), "200 Gb/s");   // HDR
+  EXPECT_EQ(LinkSpeed(128, 2), "400 Gb/s");  // NDR
+  EXPECT_EQ(LinkSpeed(0, 2), "unknown");
+  EXPECT_EQ(LinkSpeed(32, 3), "unknown");
+}
+
 // A device locks what it shares with this process: buffers, and the rings of its queues.
 TEST(VerbsResources, WhatTheLimitOnLockedMemoryMayRefuseNamesIt) {
+  rlimit own{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &own), 0);
+  const rlimit little{.rlim_cur = 65'536, .rlim_max = own.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &little), 0);
   for (const int error : {ENOMEM, EPERM, EAGAIN}) {
     const Error refused = LockingError(Code::kUnsupported, "making a queue pair on mlx5_0", error);
     EXPECT_EQ(refused.code, Code::kNoResources);
     EXPECT_THAT(refused.message, StartsWith("making a queue pair on mlx5_0: "));
-    EXPECT_THAT(refused.message, HasSubstr("(the limit on locked memory is "));
+    EXPECT_THAT(refused.message, HasSubstr("the limit on locked memory, which is 65536 bytes"));
     EXPECT_THAT(refused.message, HasSubstr(": ulimit -l unlimited)"));
   }
   const Error other = LockingError(Code::kUnsupported, "making a queue pair on mlx5_0", EINVAL);
   EXPECT_EQ(other.code, Code::kUnsupported);
   EXPECT_EQ(other.message, "making a queue pair on mlx5_0: Invalid argument");
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &own), 0);
 }
 
 }  // namespace
