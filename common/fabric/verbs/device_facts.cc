@@ -14,7 +14,7 @@ double LaneSpeed(uint8_t active_speed) {
   switch (active_speed) {
     case 1: return 2.5;    // SDR
     case 2: return 5;      // DDR
-    case 4: return 10;     // QDR
+    case 4:                // QDR
     case 8: return 10;     // FDR10
     case 16: return 14;    // FDR
     case 32: return 25;    // EDR
