@@ -36,7 +36,7 @@ uint64_t BytesInTransparentPages(std::span<const std::byte> memory) {
     } else if (overlap != 0 &&
                (std::sscanf(line.c_str(), "AnonHugePages: %lu", &kibibytes) == 1 ||
                 std::sscanf(line.c_str(), "ShmemPmdMapped: %lu", &kibibytes) == 1)) {
-      bytes += std::min(uint64_t{kibibytes} << 10, uint64_t{overlap});
+      bytes += std::min(uint64_t{kibibytes} << 10, overlap);
     }
   }
   return bytes;

@@ -1,4 +1,4 @@
-// Transparent 2 MB pages: those that the kernel makes of small ones.
+// Transparent huge pages: the kernel merges 4 KB pages of a mapping into pages of 2 MB.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ enum class PageKind : uint8_t { kPrivate, kShared };
 bool MayBeTransparent(PageKind kind);
 
 // How many bytes of `memory`, a mapping or a part of one, lie in them now; 0 if the kernel does not
-// tell. If the kernel has joined the mapping with a neighbour, bytes of that may count for others.
+// tell. The kernel may have joined the mapping with a neighbour: bytes of the neighbour may then
+// count in place of bytes of `memory`.
 uint64_t BytesInTransparentPages(std::span<const std::byte> memory);
 
 // Of memory that was touched: "2 MB pages (transparent)", "2 MB pages (transparent) for 93 %, else

@@ -44,7 +44,8 @@ struct MemoryReport {
 class MemoryServer final : public EmbeddedMemory {
  public:
   // Errors: InvalidArgument, NoResources (not enough memory), Unsupported (no such device), and
-  // those of JoinStore. Over verbs also what keeps the server from reaching itself. Nothing is left behind after an error.
+  // those of JoinStore. Over verbs also what keeps the server from reaching itself. Nothing is left
+  // behind after an error.
   static Result<std::unique_ptr<MemoryServer>> Start(const MemoryServerOptions& options);
 
   MemoryServer(const MemoryServer&) = delete;

@@ -9,9 +9,7 @@ namespace gossamer {
 
 prometheus::ClientMetric& MetricFamilyBuilder::NewMetric(MetricLabels labels) {
   prometheus::ClientMetric& metric = family_->metric.emplace_back();
-  for (const auto& [name, value] : labels) {
-    metric.label.push_back({std::string(name), std::string(value)});
-  }
+  for (const auto& [name, value] : labels) Label(name, value);
   return metric;
 }
 

@@ -68,11 +68,11 @@ TEST(PlanTest, ALocalStoreFitsItsRecords) {
     }
   }
   // It has all its memory before the load begins.
-  FlagValues lazy;
-  lazy.local = "auto";
-  EXPECT_TRUE(MakePlan(lazy).value().local->touch_memory);
-  lazy.touch = false;
-  EXPECT_FALSE(MakePlan(lazy).value().local->touch_memory);
+  FlagValues flags;
+  flags.local = "auto";
+  EXPECT_TRUE(MakePlan(flags).value().local->touch_memory);
+  flags.touch = false;
+  EXPECT_FALSE(MakePlan(flags).value().local->touch_memory);
   // Ten million small records: enough for the 29 B per key of random inserts, but not many times
   // that.
   EXPECT_GT(MemoryFor(10'000'000, 8, 8), 29u * 10'000'000 * 5 / 4);

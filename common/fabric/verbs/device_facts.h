@@ -1,5 +1,5 @@
-// What the report of a memory server at its start tells of its RDMA device: by these facts somebody
-// sees at once whether it uses the port, the kind of RoCE and the packet size that were meant.
+// Facts about a memory server's RDMA device, for its start-up report: they show whether the server
+// uses the intended port, RoCE version and path MTU.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,13 +12,13 @@
 
 namespace gossamer::verbs {
 
-// Of the device and the port that `bound`, on that device, is bound to. Of several entries of the
-// GID table with its address, one of RoCE v2 is told: which one is used, the connection manager's
-// default_roce_mode says.
+// Facts about `device` and its port that `bound` is bound to. If several entries of the GID table
+// have the bound address, the facts name one of RoCE v2. The connection manager uses the one that
+// its setting default_roce_mode selects.
 DeviceFacts FactsOf(const Device& device, const rdma_cm_id& bound);
 
-// Of ibv_port_attr: "100 Gb/s", or "unknown" for a code that is none of the InfiniBand
-// architecture's (volume 1, PortInfo: LinkSpeedActive, LinkWidthActive).
+// The speed of a link by the codes of ibv_port_attr: "100 Gb/s". "unknown" if a code is not defined
+// by the InfiniBand architecture (volume 1, PortInfo: LinkSpeedActive, LinkWidthActive).
 std::string LinkSpeed(uint8_t active_speed, uint8_t active_width);
 
 }  // namespace gossamer::verbs

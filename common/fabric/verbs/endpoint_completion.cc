@@ -17,8 +17,9 @@ constexpr uint32_t kPollsPerCheck = 32;
 constexpr uint32_t kCompletionsPerPoll = 32;
 constexpr auto kPeerCheckInterval = std::chrono::milliseconds(10);
 
-// Only what the server refuses is surely not applied. This side may fail (IBV_WC_LOC_…) when the
-// verb is done: an answer finds no place, or SoftRoCE has no route left to send the verb again.
+// Only a verb that the server refuses is surely not applied. This side may fail (IBV_WC_LOC_…)
+// after the server has applied the verb: the answer finds no place, or SoftRoCE has no route left
+// for a retransmission.
 VerbStatus Classify(ibv_wc_status status) {
   const bool is_refused = status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR;
   return is_refused ? VerbStatus::kRemoteAccess : VerbStatus::kUnknown;

@@ -42,10 +42,10 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& opti
 Status VerbsMemoryPort::Open() {
   BOOST_OUTCOME_TRYV(Bind());
   BOOST_OUTCOME_TRYV(MapInDram(options_.region_bytes, region_, registered_region_, info_.region));
+  // The registration has touched all of it. Of pages that vm.nr_hugepages reserves, none is
+  // transparent, and the mapping's own description stays.
   memory_description_ = region_.description();
-  // The device has touched all of it. What vm.nr_hugepages reserves is not transparent.
-  const bool is_reserved = memory_description_.starts_with("2 MB");
-  if (options_.huge_pages && !is_reserved) {
+  if (options_.huge_pages) {
     memory_description_ = DescribeTouched(region_.span(), memory_description_);
   }
   info_.verbs_at_once = options_.one_verb_at_a_time ? 1 : 0;
@@ -71,7 +71,6 @@ Status VerbsMemoryPort::Bind() {
   device_ = std::move(device);
   BOOST_OUTCOME_TRY(path_mtu, device_->ActiveMtu(id->port_num));
   path_mtu_ = path_mtu;
-  facts_ = FactsOf(*device_, *id);
   if (!options_.device.empty() && options_.device != device_->name()) {
     return MakeError(Code::kInvalidArgument, ToString(address_) + " is on device " +
                                                  device_->name() + ", not on " + options_.device);
@@ -80,6 +79,7 @@ Status VerbsMemoryPort::Bind() {
     return MakeError(Code::kUnsupported,
                      device_->name() + " has no remote atomics, which the locks are made of");
   }
+  facts_ = FactsOf(*device_, *id);
   return Ok();
 }
 

@@ -55,9 +55,9 @@ inline Error ErrnoError(Code code, std::string_view what) {
   return MakeError(code, std::string(what) + ": " + ErrnoText(error));
 }
 
-// The same of a call that locks memory of this process, which ended with `error`. Where the limit
-// on locked memory may be the cause, names it and what to do: that is NoResources, whatever the
-// call is otherwise a sign of.
+// "what: why" of a call that locks memory of this process and ended with `error`. If the limit on
+// locked memory may be the cause, the message names the limit and the remedy, and the code is
+// NoResources in place of `code`.
 Error LockingError(Code code, std::string_view what, int error);
 
 // Makes a communication identifier whose events arrive on a channel of its own.

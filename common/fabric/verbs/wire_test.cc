@@ -68,7 +68,7 @@ TEST(VerbsTimeout, RetriesEndWithinHalfTheBound) {
 }
 
 TEST(VerbsDeviceFacts, ALinkIsAsFastAsItsLanes) {
-  EXPECT_EQ(LinkSpeed(1, 1), "2.5 Gb/s");    // SoftRoCE
+  EXPECT_EQ(LinkSpeed(1, 1), "2.5 Gb/s");    // SDR
   EXPECT_EQ(LinkSpeed(16, 2), "56 Gb/s");    // FDR
   EXPECT_EQ(LinkSpeed(32, 1), "25 Gb/s");    // 25 GbE
   EXPECT_EQ(LinkSpeed(32, 2), "100 Gb/s");   // EDR, 100 GbE

@@ -21,7 +21,7 @@ class EpollSet {
   }
   // Returns false if this user may watch no more files.
   bool Watch(int fd, uint32_t events) { return Control(EPOLL_CTL_ADD, fd, events); }
-  // Replaces the events that `fd` is watched for. Wait reports those that have happened already.
+  // Watches `fd` for `events` instead. Wait also reports events that happened before this call.
   bool Change(int fd, uint32_t events) { return Control(EPOLL_CTL_MOD, fd, events); }
   void Forget(int fd) { epoll_ctl(set_.get(), EPOLL_CTL_DEL, fd, nullptr); }
   // What has happened, in `to`; waits for so long that something does.
