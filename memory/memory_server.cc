@@ -169,12 +169,7 @@ Result<bool> MemoryServer::TestDevice() {
     }
   }
   if (run == nullptr) return true;
-  const Result<LitmusReport> report = run(port_->address());
-  if (!report && report.error().code == Code::kInvalidArgument) {
-    LOG(WARNING) << "no litmus test: " << report.error().ToString();
-    litmus_ = "litmus test impossible";
-    return true;
-  }
+  const Result<LitmusReport> report = run(*port_);
   if (!report) {
     return MakeError(report.error().code,
                      "this server cannot reach itself at " + port_->address() +
@@ -187,7 +182,7 @@ Result<bool> MemoryServer::TestDevice() {
     if (litmus_.empty()) litmus_ = "litmus test passed";
     return true;
   }
-  const std::optional<DeviceUse> next = FallBack(use_, port_->lock_table_placement());
+  const std::optional<DeviceUse> next = FallBack(use_, port_->lock_table_placement(), report.value());
   if (!next) {
     return MakeError(Code::kUnsupported,
                      "the device does not order verbs even one at a time (" + text +

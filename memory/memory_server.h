@@ -86,9 +86,9 @@ class MemoryServer final : public EmbeddedMemory {
   Status Serve(const MemberIdentity& identity);
   // Time after which leases expire; 0: never, because the fabric observes death.
   uint32_t lease_ms() const { return port_->observes_death() ? 0 : options_.lease_ms; }
-  // Returns whether the device orders verbs; true also if that cannot be tested. False: `use_` has
+  // Returns whether the device orders verbs; true also if it is not to be tested. False: `use_` has
   // changed and the server must be opened again.
-  // Errors: Unsupported if nothing is left to try.
+  // Errors: Unsupported if nothing is left to try; what keeps the server from reaching itself.
   Result<bool> TestDevice();
 
   const MemoryServerOptions options_;

@@ -205,18 +205,30 @@ TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
 
 // ---- The litmus test at start-up
 
-constexpr LitmusReport kPassed{{10, 9, 0}, {10, 9, 0}};
-constexpr LitmusReport kFailed{{10, 9, 0}, {10, 9, 3}};
+constexpr LitmusReport kPassed{{10, 9, 0}, {10, 9, 0}, {10, 9, 0}};
+constexpr LitmusReport kFailed{{10, 9, 0}, {10, 9, 3}, {10, 9, 0}};
+constexpr LitmusReport kWritesOvertake{{10, 9, 0}, {10, 9, 0}, {10, 9, 1}};
 
 TEST(StartUpLitmus, FallsBackToWhatCostsLess) {
   const DeviceUse device_memory{true, false};
   const DeviceUse dram{false, false};
   const DeviceUse one_verb{false, true};
-  EXPECT_EQ(FallBack(device_memory, LockTablePlacement::kDeviceMemory), dram);
-  EXPECT_EQ(FallBack(dram, LockTablePlacement::kDram), one_verb);
+  constexpr auto kDevice = LockTablePlacement::kDeviceMemory;
+  constexpr auto kDram = LockTablePlacement::kDram;
+  EXPECT_EQ(FallBack(device_memory, kDevice, kFailed), dram);
+  EXPECT_EQ(FallBack(dram, kDram, kFailed), one_verb);
   // Requested, but the device has no memory of its own.
-  EXPECT_EQ(FallBack(device_memory, LockTablePlacement::kDram), (DeviceUse{true, true}));
-  EXPECT_EQ(FallBack(one_verb, LockTablePlacement::kDram), std::nullopt);
+  EXPECT_EQ(FallBack(device_memory, kDram, kFailed), (DeviceUse{true, true}));
+  EXPECT_EQ(FallBack(one_verb, kDram, kFailed), std::nullopt);
+}
+
+// Both WRITEs go to host memory, wherever the lock is.
+TEST(StartUpLitmus, LocksInDramAreNoRemedyForWritesThatOvertake) {
+  constexpr auto kDevice = LockTablePlacement::kDeviceMemory;
+  const DeviceUse both{true, true};
+  EXPECT_EQ(FallBack({true, false}, kDevice, kWritesOvertake), both);
+  EXPECT_EQ(FallBack(both, kDevice, kFailed), (DeviceUse{false, true}));
+  EXPECT_EQ(FallBack({false, true}, LockTablePlacement::kDram, kWritesOvertake), std::nullopt);
 }
 
 TEST(StartUpLitmus, PassesOverARealFabricAndLeavesNoTrace) {
@@ -237,8 +249,8 @@ TEST(StartUpLitmus, AServerWhoseDeviceFailsStartsAgainAndSaysSo) {
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
   MemoryServerOptions options = Small();
   std::vector<std::string> tested;
-  options.litmus_runner = [&](const std::string& address) -> Result<LitmusReport> {
-    tested.push_back(address);
+  options.litmus_runner = [&](MemoryPort& port) -> Result<LitmusReport> {
+    tested.push_back(port.address());
     EXPECT_FALSE(bootstrap->Get("default").value()) << "found before it was tested";
     return tested.size() == 1 ? kFailed : kPassed;
   };
@@ -256,7 +268,7 @@ TEST(StartUpLitmus, ADeviceThatNeverOrdersIsRefused) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
   MemoryServerOptions options = Small();
-  options.litmus_runner = [](const std::string&) -> Result<LitmusReport> { return kFailed; };
+  options.litmus_runner = [](MemoryPort&) -> Result<LitmusReport> { return kFailed; };
   const auto server = Start(options, bootstrap.get());
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().code, Code::kUnsupported);
@@ -264,24 +276,13 @@ TEST(StartUpLitmus, ADeviceThatNeverOrdersIsRefused) {
   EXPECT_FALSE(bootstrap->Get("default").value());
 }
 
-// With packets too small for it, say. The device has answered.
-TEST(StartUpLitmus, ATestThatDoesNotFitTheDeviceIsNoReasonToStop) {
-  MemoryServerOptions options = Small();
-  options.litmus_runner = [](const std::string&) -> Result<LitmusReport> {
-    return MakeError(Code::kInvalidArgument, "path MTU 512 is below 1024");
-  };
-  const auto server = Start(options, nullptr);
-  ASSERT_TRUE(server) << server.error().ToString();
-  EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test impossible)"));
-}
-
 TEST(StartUpLitmus, AServerThatCannotReachItselfIsNotFound) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
   MemoryServerOptions options = Small();
   std::string tested;
-  options.litmus_runner = [&tested](const std::string& address) -> Result<LitmusReport> {
-    tested = address;
+  options.litmus_runner = [&tested](MemoryPort& port) -> Result<LitmusReport> {
+    tested = port.address();
     return MakeError(Code::kNoResources, "making a queue pair: Cannot allocate memory");
   };
   const auto server = Start(options, bootstrap.get());
@@ -302,8 +303,8 @@ TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
   options.fabric = FabricKind::kVerbs;
   options.listen = std::string(address) + ":7031";
   size_t tests = 0;
-  options.litmus_runner = [&tests](const std::string& at) -> Result<LitmusReport> {
-    const auto report = LitmusOverFabric(FabricKind::kVerbs, "")(at);
+  options.litmus_runner = [&tests](MemoryPort& port) -> Result<LitmusReport> {
+    const auto report = LitmusOverFabric(FabricKind::kVerbs, "")(port);
     EXPECT_TRUE(report) << report.error().ToString();
     EXPECT_TRUE(report.value().passed()) << report.value().ToString();
     return ++tests == 1 ? kFailed : report;

@@ -16,24 +16,29 @@ static_assert(kLitmusOffset >= kRootWordOffset + sizeof(uint64_t));
 }  // namespace
 
 LitmusRunner LitmusOverFabric(FabricKind fabric, const std::string& device) {
-  return [fabric, device](const std::string& address) -> Result<LitmusReport> {
+  return [fabric, device](MemoryPort& tested) -> Result<LitmusReport> {
     ComputePortOptions options;
     options.device = device;
     options.client_uuid = RandomId();
     BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
-    BOOST_OUTCOME_TRYV(port->Connect(kSelf, address));
+    BOOST_OUTCOME_TRYV(port->Connect(kSelf, tested.address()));
     BOOST_OUTCOME_TRY(writer, port->NewEndpoint());
     BOOST_OUTCOME_TRY(reader, port->NewEndpoint());
-    const LitmusScratch scratch{
-        .data_offset = kLitmusOffset, .word_offset = 0, .word_space = Space::kLockTable};
+    const LitmusScratch scratch{.data_offset = kLitmusOffset,
+                                .word_offset = 0,
+                                .word_space = Space::kLockTable,
+                                .view = tested.region().data() + kLitmusOffset};
     return RunLitmus(*writer, *reader, kSelf, scratch, kBounds);
   };
 }
 
-std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks) {
-  if (locks == LockTablePlacement::kDeviceMemory) {
+std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks,
+                                  const LitmusReport& failed) {
+  const bool writes_are_ordered = failed.write_before_write.failures == 0;
+  const bool waits = use.one_verb_at_a_time;
+  if (locks == LockTablePlacement::kDeviceMemory && (writes_are_ordered || waits)) {
     use.on_chip_locks = false;
-  } else if (!use.one_verb_at_a_time) {
+  } else if (!waits) {
     use.one_verb_at_a_time = true;
   } else {
     return std::nullopt;

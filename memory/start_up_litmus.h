@@ -2,8 +2,9 @@
 // device before clients can find it, and the fallbacks if the device fails it.
 //
 // Fallbacks, cheapest first, each tested again: 1. the lock table in DRAM, so that both halves of
-// each pair lie in one memory; 2. one verb at a time on each queue pair, which needs no ordering. A
-// server that cannot even reach itself does not start.
+// each pair lie in one memory; 2. one verb at a time on each queue pair, which needs no ordering.
+// The first is no remedy for WRITEs that overtake WRITEs. A server that cannot even reach itself
+// does not start.
 #pragma once
 
 #include <functional>
@@ -18,8 +19,8 @@
 
 namespace gossamer {
 
-// Tests the memory server at `address`.
-using LitmusRunner = std::function<Result<LitmusReport>(const std::string& address)>;
+// Tests the memory server of `port`, which has started.
+using LitmusRunner = std::function<Result<LitmusReport>(MemoryPort& port)>;
 
 // Runs the test for at most a second, with two queue pairs of this process. It writes to the part
 // of the region reserved for it, and leaves the lock table unchanged.
@@ -34,9 +35,10 @@ struct DeviceUse {
   bool operator==(const DeviceUse&) const = default;
 };
 
-// What to try after the test failed with `use` and the lock table placed as `locks`. Empty: nothing
-// is left to try.
-std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks);
+// What to try after `failed`, the test of `use` with the lock table placed as `locks`. Empty:
+// nothing is left to try.
+std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks,
+                                  const LitmusReport& failed);
 
 // What this use of the device means for people, after a failed test.
 std::string_view FallbackText(const DeviceUse& use);

@@ -368,6 +368,28 @@ TEST(StoreMemoryTest, TellsAboutHowManyKeysThereAre) {
   }
 }
 
+// One use in 64 is sampled.
+TEST(StoreHotLeavesTest, SinglePutsCountAsSingleGetsDo) {
+  constexpr uint64_t kUses = 4096;
+  for (const bool puts : {false, true}) {
+    LocalOptions options;
+    options.memory_bytes = uint64_t{16} << 20;
+    const std::unique_ptr<Store> store = Store::OpenLocal(options).value();
+    const std::unique_ptr<Session> session = store->NewSession().value();
+    ASSERT_TRUE(session->Put("key", "value"));
+    for (uint64_t i = 0; i < kUses; ++i) {
+      if (puts) {
+        ASSERT_TRUE(session->Put("key", "other"));
+      } else {
+        ASSERT_TRUE(session->Get("key"));
+      }
+    }
+    const std::vector<HotLeaf> hot = store->HotLeaves(1);
+    ASSERT_EQ(hot.size(), 1u) << (puts ? "puts" : "gets");
+    EXPECT_GT(hot[0].operations, kUses / 2) << (puts ? "puts" : "gets");
+  }
+}
+
 TEST_P(StoreTest, SaysWhichArgumentIsTooLong) {
   const std::string long_key(GetParam().parameters.max_key_bytes + size_t{1}, 'k');
   const Status put = session_->Put(long_key, "v");

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #include "common/fabric/conformance/harness.h"
 #include "common/fabric/endpoint_decorator.h"
@@ -27,8 +28,10 @@ TEST_P(LitmusTest, TheFabricOrdersWhatTheProtocolReliesOn) {
     EXPECT_TRUE(report.value().passed()) << report.value().ToString();
     EXPECT_EQ(report.value().atomic_before_read.rounds, 500U);
     EXPECT_EQ(report.value().write_before_atomic.rounds, 500U);
+    EXPECT_EQ(report.value().write_before_write.rounds, 500U);
     EXPECT_GT(report.value().atomic_before_read.decisive, 0U);
     EXPECT_GT(report.value().write_before_atomic.decisive, 0U);
+    EXPECT_GT(report.value().write_before_write.decisive, 0U);
     EXPECT_EQ(writer.FetchAdd(space, 8, 0), 41U) << "the word is not restored";
     std::printf("%s\n", report.value().ToString().c_str());
   }
@@ -87,14 +90,23 @@ TEST_P(LitmusTest, ADeviceThatDoesNotOrderFails) {
   BackwardEndpoint backward_writer(writer.endpoint());
   BackwardEndpoint backward_reader(reader.endpoint());
   const LitmusScratch scratch{.data_offset = 4096, .word_offset = 8};
-  const LitmusReport of_writer =
-      RunLitmus(backward_writer, reader.endpoint(), kServer, scratch).value();
-  EXPECT_GT(of_writer.write_before_atomic.failures, 0U) << of_writer.ToString();
-  EXPECT_EQ(of_writer.atomic_before_read.failures, 0U) << of_writer.ToString();
+  std::vector<LitmusScratch> scratches{scratch};
+  if (!server_in_other_process()) {
+    scratches.push_back(scratch);
+    scratches.back().view = memory_port().region().data() + scratch.data_offset;
+  }
+  for (const LitmusScratch& each : scratches) {
+    const LitmusReport of_writer =
+        RunLitmus(backward_writer, reader.endpoint(), kServer, each).value();
+    EXPECT_GT(of_writer.write_before_atomic.failures, 0U) << of_writer.ToString();
+    EXPECT_GT(of_writer.write_before_write.failures, 0U) << of_writer.ToString();
+    EXPECT_EQ(of_writer.atomic_before_read.failures, 0U) << of_writer.ToString();
+  }
   const LitmusReport of_reader =
       RunLitmus(writer.endpoint(), backward_reader, kServer, scratch).value();
   EXPECT_GT(of_reader.atomic_before_read.failures, 0U) << of_reader.ToString();
   EXPECT_EQ(of_reader.write_before_atomic.failures, 0U) << of_reader.ToString();
+  EXPECT_EQ(of_reader.write_before_write.failures, 0U) << of_reader.ToString();
 }
 
 }  // namespace

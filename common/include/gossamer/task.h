@@ -6,7 +6,7 @@
 // optimisation or under sanitizers it does not). A task that suspended resumes its parent when it
 // ends.
 //
-// Cost: frames come from thread-local free lists, one for each 64 B of size below 16 KiB; the
+// Cost: frames come from thread-local free lists, one for each 64 B of size below 24 KiB; the
 // steady state allocates nothing.
 // Thread-safety: none; a task belongs to the thread that runs it.
 #pragma once

@@ -13,7 +13,6 @@
 #include "common/text/human.h"
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
-#include "compute/tree/read/get.h"
 
 namespace gossamer {
 namespace {
@@ -217,14 +216,12 @@ Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(Op& op, KeyView k
 
 bool LeafWriter::Begin(LeafJob& job, Batch& batch) const {
   const LeafWrite& write = job.first();
-  const bool may_be_plain = context_.store.inline_limits.Admit(write.entry.key, write.entry.stored);
-  if (!may_be_plain) return false;
+  const bool is_inline = context_.store.inline_limits.Admit(write.entry.key, write.entry.stored);
+  if (!is_inline) return false;
   NodeCache::Step& path = job.locked.path;
   if (path.node.is_null()) {
-    const std::optional<NodeCache::Step> cached =
-        context_.cache.Find(SearchGoal::Covering(write.entry.key), 0);
-    if (!cached || cached->level != 0) return false;
-    context_.cache.CountHits(1);
+    const std::optional<NodeCache::Step> cached = context_.cache.TryFindLeaf(write.entry.key);
+    if (!cached) return false;
     path = *cached;
   }
   // Before all else that is done until the READ is posted.
