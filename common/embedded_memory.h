@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/granted_memory.h"
+#include "common/on_chip_locks.h"
 #include "common/status.h"
 #include "proto/region.h"
 #include "proto/remote_ptr.h"
@@ -35,7 +36,7 @@ struct EmbeddedMemoryOptions {
   // Where death cannot be observed, a client that is silent for so long is fenced, and others may
   // take its locks; 0: never.
   uint32_t lease_ms = kDefaultLeaseMs;
-  bool on_chip_locks = true;  // in device memory, if there is any
+  OnChipLocks on_chip_locks = OnChipLocks::kIfPossible;
   // Get all memory from the machine at start, or fail. Otherwise each page at its first use.
   // Reports progress on stderr if it takes long. The simulator's memory is not touched.
   bool touch = false;

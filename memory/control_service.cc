@@ -48,9 +48,9 @@ Error WrongSize(std::span<const std::byte> request) {
 
 }  // namespace
 
-ControlService::ControlService(ChunkAllocator allocator, LockTablePlacement lock_table,
+ControlService::ControlService(ChunkAllocator allocator, LockTableFacts lock_table,
                                std::chrono::milliseconds lease)
-    : allocator_(std::move(allocator)), lock_table_(lock_table), lease_(lease) {}
+    : allocator_(std::move(allocator)), lock_table_(std::move(lock_table)), lease_(lease) {}
 
 uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte> request,
                                 std::span<std::byte, kMaxControlBytes> reply) {
@@ -327,7 +327,8 @@ control::StatReply ControlService::StatLocked() const {
   message.usage = allocator_.usage();
   message.extents = allocator_.extents();
   message.compute_servers = static_cast<uint32_t>(leases_.registered());
-  message.lock_table_on_chip = lock_table_ == LockTablePlacement::kDeviceMemory ? 1 : 0;
+  message.lock_table_on_chip = lock_table_.placement == LockTablePlacement::kDeviceMemory ? 1 : 0;
+  lock_table_.why.copy(message.lock_table_why, sizeof message.lock_table_why);
   message.waiting_bytes = allocator_.waiting_bytes();
   message.orphaned_bytes = allocator_.orphaned_bytes();
   return message;

@@ -38,7 +38,7 @@ struct ClientInForce {
 class ControlService final : public ControlHandler {
  public:
   // `lease`: a lease not renewed within this time expires; 0: leases do not expire.
-  ControlService(ChunkAllocator allocator, LockTablePlacement lock_table,
+  ControlService(ChunkAllocator allocator, LockTableFacts lock_table,
                  std::chrono::milliseconds lease = {});
 
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
@@ -85,7 +85,7 @@ class ControlService final : public ControlHandler {
   ChunkAllocator allocator_;
   LeaseTable leases_;
   SweepNeed sweeps_;
-  const LockTablePlacement lock_table_;
+  const LockTableFacts lock_table_;
   const std::chrono::milliseconds lease_;
   LeaseTable::Time time_{};  // time that counts for leases
   uint16_t refusals_ = 0;    // requests for memory that there was not

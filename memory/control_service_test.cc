@@ -73,7 +73,7 @@ class ControlServiceTest : public ::testing::Test {
 
   const std::chrono::milliseconds lease_;
   ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + 20 * kChunkBytes, kChunkBytes),
-                          LockTablePlacement::kDram, lease_};
+                          LockTableFacts{}, lease_};
   std::array<std::byte, kMaxControlBytes> reply_{};
 };
 

@@ -94,8 +94,7 @@ class LeaseFenceTest : public ::testing::TestWithParam<FabricKind> {
       options.listen = std::string(address) + ":0";
     }
     service_ = std::make_unique<ControlService>(
-        ChunkAllocator(kHeapOffset, options.region_bytes, 64 << 10), LockTablePlacement::kDram,
-        lease);
+        ChunkAllocator(kHeapOffset, options.region_bytes, 64 << 10), LockTableFacts{}, lease);
     port_ = OpenMemoryPort(GetParam(), options).value();
     ASSERT_TRUE(port_->Start(*service_, RandomId()));
   }

@@ -10,6 +10,7 @@
 #include "common/admin/host_names.h"
 #include "common/bootstrap/bootstrap.h"
 #include "common/checked_parameters.h"
+#include "common/program/fabric_flags.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/text/size_text.h"
@@ -23,11 +24,9 @@ DEFINE_string(
     bootstrap, "",
     "where servers and clients find each other: memcached://HOST:PORT, or dir:PATH on one machine "
     "(default: a directory of this user)");
-DEFINE_string(fabric, "shm", "shm: clients on this machine; verbs: RDMA");
 DEFINE_string(listen, "",
               "verbs: ADDRESS:PORT of an interface with RDMA; shm: path of a Unix socket (default: "
               "a new one in $XDG_RUNTIME_DIR or /tmp)");
-DEFINE_string(device, "", "verbs: RDMA device (default: the one that has the address)");
 DEFINE_uint32(max_key_bytes, 250, "longest key, 1 to 250; all servers of a store agree");
 DEFINE_uint32(inline_value_bytes, 16,
               "longest value kept in a node, 0 to 64; all servers of a store agree");
@@ -42,13 +41,16 @@ DEFINE_bool(huge_pages, true, "use 2 MB pages where there are any");
 DEFINE_bool(touch, true,
             "have all memory from the machine before the server is ready, so that it is not killed "
             "for lack of memory later; takes a second for each 1 to 4 GiB");
-DEFINE_bool(on_chip_locks, true, "keep the lock table in the memory of the NIC where it has any");
+DEFINE_string(
+    on_chip_locks, "auto",
+    "auto: keep the lock table in the memory of the NIC if it has any, smaller if it does "
+    "not fit; require: refuse to start where that is not possible; no: keep it in DRAM");
 DEFINE_bool(
     litmus, true,
     "verbs: test at start-up whether the device orders verbs as the store relies on; fall back to "
     "DRAM locks or to one verb at a time where it does not, and end if the server cannot reach "
     "itself");
-DEFINE_uint32(lease_ms, gossamer::kDefaultLeaseMs,
+DEFINE_uint32(lease_ms, gossamer::kDefaultProgramLeaseMs,
               "verbs: a client of which nothing is heard for so long is disconnected, and others "
               "may take its locks; at least 100, 0: never (shm: a client's death is seen at once)");
 DEFINE_string(create, "auto",
@@ -115,6 +117,15 @@ bool IsToStop() {
   return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
 }
 
+Result<OnChipLocks> ParseOnChipLocks(std::string_view text) {
+  // It was a switch once.
+  if (text == "auto" || text == "true") return OnChipLocks::kIfPossible;
+  if (text == "require") return OnChipLocks::kRequired;
+  if (text == "no" || text == "false") return OnChipLocks::kNever;
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("--on_chip_locks={}: give auto, require or no", text));
+}
+
 Result<MemoryServerOptions> OptionsFromFlags() {
   if (FLAGS_memory.empty()) {
     return MakeError(Code::kInvalidArgument,
@@ -126,7 +137,9 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   BOOST_OUTCOME_TRY(lock_table_bytes, SizeFlag("lock_table_bytes", FLAGS_lock_table_bytes));
   BOOST_OUTCOME_TRY(parameters, CheckedParameters(FLAGS_node_bytes, FLAGS_max_key_bytes,
                                                   FLAGS_inline_value_bytes));
-  BOOST_OUTCOME_TRY(fabric, ParseFabricKind(FLAGS_fabric));
+  BOOST_OUTCOME_TRY(fabric_flags, ReadFabricFlags());
+  BOOST_OUTCOME_TRY(fabric, ParseFabricKind(fabric_flags.fabric));
+  BOOST_OUTCOME_TRY(on_chip_locks, ParseOnChipLocks(FLAGS_on_chip_locks));
   BOOST_OUTCOME_TRY(create, ParseCreateMode(FLAGS_create));
   BOOST_OUTCOME_TRYV(CheckAdminFlag());
   options.memory_bytes = memory_bytes;
@@ -136,11 +149,12 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.fabric = fabric;
   options.join.store = FLAGS_store;
   options.listen = FLAGS_listen;
-  options.device = FLAGS_device;
+  options.rdma = fabric_flags.rdma;
+  options.connection_timeout_ms = fabric_flags.connection_timeout_ms;
   options.huge_pages = FLAGS_huge_pages;
   options.touch = FLAGS_touch;
   options.join.is_to_stop = IsToStop;
-  options.on_chip_locks = FLAGS_on_chip_locks;
+  options.on_chip_locks = on_chip_locks;
   options.litmus = FLAGS_litmus;
   options.lease_ms = FLAGS_lease_ms;
   options.join.replace_store = FLAGS_replace_store;
@@ -169,10 +183,8 @@ int Serve(const MemoryServerOptions& options) {
   if (admin != nullptr) admin->Serve(ServedBy(*server.value()));
   std::string line = "gossamer-memory ready: " + server.value()->Description() +
                      (admin != nullptr ? " admin " + admin->address() : "");
-  if (const DeviceFacts& device = server.value()->Device(); !device.empty()) {
-    line += "\ngossamer-memory uses:";
-    for (const auto& [name, value] : device) line += fmt::format(" {}=\"{}\"", name, value);
-  }
+  const std::string device = FactsText(server.value()->Device());
+  if (!device.empty()) line += "\ngossamer-memory uses: " + device;
   const Status told = AnnounceReady(line, FLAGS_ready_fd);
   if (!told) {
     if (admin != nullptr) admin->StopServing();

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "common/admin/device_state.h"
 #include "common/admin/metrics.h"
 #include "common/process.h"
 
@@ -22,16 +23,16 @@ std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryReport& report)
   const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
     families.Gauge(name, help).Add({{"store", report.store}, {"server", server}}, value);
   };
-  MetricFamilyBuilder info = families.Gauge(
-      "gossamer_memory_info",
-      "Fabric, address, place of the lock table and RDMA device of the memory server; always 1.");
+  MetricFamilyBuilder info =
+      families.Gauge("gossamer_memory_info",
+                     "Fabric, address and place of the lock table of the memory server; always 1.");
   info.Add({{"store", report.store},
             {"server", server},
             {"fabric", report.fabric},
             {"address", report.address},
             {"lock_table", LockTablePlace(stat)}},
            uint64_t{1});
-  for (const auto& [name, value] : report.device) info.Label(name, value);
+  if (!report.lock_table.why.empty()) info.Label("lock_table_why", report.lock_table.why);
   gauge("gossamer_memory_heap_bytes", "Memory for nodes and values.", stat.usage.heap_bytes);
   gauge("gossamer_memory_free_bytes", "Memory not handed out to any compute server.",
         stat.usage.free_bytes);
@@ -47,11 +48,12 @@ std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryReport& report)
         stat.compute_servers);
   gauge("gossamer_memory_chunk_bytes", "Unit in which compute servers get memory.",
         report.chunk_bytes);
-  gauge("gossamer_memory_lock_table_bytes", "Size of the lock table.", report.lock_table_bytes);
+  gauge("gossamer_memory_lock_table_bytes", "Size of the lock table.", report.lock_table.bytes);
   families
       .Gauge("gossamer_memory_lease_seconds",
              "Time after which a silent compute server loses its lease; 0 if never.")
       .Add({{"store", report.store}, {"server", server}}, report.lease_ms / 1e3);
+  AddDevice(report.device, families);
   return families.Take();
 }
 
@@ -77,12 +79,10 @@ nlohmann::ordered_json MemoryState(const MemoryReport& report) {
                  {"chunk_bytes", report.chunk_bytes},
                  {"extents", stat.extents},
                  {"lock_table", LockTablePlace(stat)},
-                 {"lock_table_bytes", report.lock_table_bytes},
+                 {"lock_table_bytes", report.lock_table.bytes},
                  {"lease_ms", report.lease_ms}};
-  if (!report.device.empty()) {
-    Json& device = server["device"];
-    for (const auto& [name, value] : report.device) device[name] = value;
-  }
+  if (!report.lock_table.why.empty()) server["lock_table_why"] = report.lock_table.why;
+  if (!report.device.facts.empty()) server["device"] = DeviceState(report.device);
   return {{"store", report.store},
           {"fabric", report.fabric},
           {"servers", Json::array({server})},
@@ -91,7 +91,8 @@ nlohmann::ordered_json MemoryState(const MemoryReport& report) {
 
 ProgramAdmin::Served ServedBy(const MemoryServer& server) {
   return {.families = [&server] { return MemoryFamilies(server.Report()); },
-          .state = [&server] { return MemoryState(server.Report()); }};
+          .state = [&server] { return MemoryState(server.Report()); },
+          .readiness = [&server] { return DeviceReadiness(server.Device()); }};
 }
 
 }  // namespace gossamer

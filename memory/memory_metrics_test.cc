@@ -21,7 +21,7 @@ MemoryReport Report() {
                       .fabric = "shm",
                       .address = "/run/a\"b",
                       .chunk_bytes = 4096,
-                      .lock_table_bytes = 512,
+                      .lock_table = {LockTablePlacement::kDram, 512, {}},
                       .lease_ms = 2500};
   report.stat.usage = {
       .heap_bytes = 1000, .free_bytes = 600, .node_bytes = 300, .block_bytes = 100};
@@ -74,12 +74,20 @@ TEST(MemoryMetricsTest, StateHasTheGoldenText) {
 TEST(MemoryMetricsTest, TellsOfTheDevice) {
   MemoryReport report = Report();
   EXPECT_FALSE(MemoryState(report)["servers"][0].contains("device"));
-  report.device = {{"device", "mlx5_0"}, {"link", "100 Gb/s"}};
+  report.device = {.facts = {{"device", "mlx5_0"}, {"link", "100 Gb/s"}},
+                   .trouble = "port 1 of mlx5_0 is down",
+                   .events = {{"port error", 2}}};
+  report.lock_table.why = "mlx5_0 has no memory for locks";
   const std::string text = prometheus::TextSerializer().Serialize(MemoryFamilies(report));
   EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
-  EXPECT_THAT(text, HasSubstr(R"(lock_table="dram",device="mlx5_0",link="100 Gb/s"} 1)"));
+  EXPECT_THAT(text, AllOf(HasSubstr(R"(lock_table_why="mlx5_0 has no memory for locks"} 1)"),
+                          HasSubstr(R"(gossamer_device_info{device="mlx5_0",link="100 Gb/s"} 1)"),
+                          HasSubstr("gossamer_device_usable 0"),
+                          HasSubstr(R"(gossamer_device_events_total{event="port error"} 2)")));
   const nlohmann::ordered_json state = MemoryState(report);
-  EXPECT_EQ(state["servers"][0]["device"].dump(), R"({"device":"mlx5_0","link":"100 Gb/s"})");
+  EXPECT_EQ(state["servers"][0]["device"].dump(),
+            R"({"device":"mlx5_0","link":"100 Gb/s","trouble":"port 1 of mlx5_0 is down",)"
+            R"("events":{"port error":2}})");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 // Writes the header, and on server 0 the first root.
 // Requires: `region` is zero and at least kHeapOffset long.
 void InitialiseRegion(std::span<std::byte> region, const MemoryServerOptions& options,
-                      const MemberIdentity& identity) {
+                      uint64_t lock_table_bytes, const MemberIdentity& identity) {
   assert(region.size() >= kHeapOffset);
   RegionHeader header{};
   header.magic = kRegionMagic;
@@ -30,7 +30,7 @@ void InitialiseRegion(std::span<std::byte> region, const MemoryServerOptions& op
   header.store_id = identity.store_id;
   header.incarnation = identity.incarnation;
   header.region_bytes = region.size();
-  header.lock_table_bytes = options.lock_table_bytes;
+  header.lock_table_bytes = lock_table_bytes;
   header.chunk_bytes = options.chunk_bytes;
   header.parameters = options.parameters;
   header.server_id = ToInteger(identity.server);
@@ -60,7 +60,10 @@ Status MemoryServer::Open() {
   port.region_bytes = options_.memory_bytes;
   port.lock_table_bytes = options_.lock_table_bytes;
   port.listen = options_.listen;
-  port.device = options_.device;
+  port.rdma = options_.rdma;
+  port.connection_timeout_ms = options_.connection_timeout_ms;
+  // A client that is not heard of loses its lease then, and its queue pairs with it.
+  port.silence_ms = options_.lease_ms;
   port.on_chip_locks = use_.on_chip_locks;
   port.one_verb_at_a_time = use_.one_verb_at_a_time;
   port.huge_pages = options_.huge_pages;
@@ -152,18 +155,25 @@ Result<std::string> MemoryServer::BringUp(const MemberIdentity& identity) {
 }
 
 Status MemoryServer::Serve(const MemberIdentity& identity) {
-  InitialiseRegion(port_->region(), options_, identity);
+  InitialiseRegion(port_->region(), options_, port_->lock_table().bytes, identity);
   service_ = std::make_unique<ControlService>(
-      ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes),
-      port_->lock_table_placement(), std::chrono::milliseconds(lease_ms()));
+      ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes), LockTable(),
+      std::chrono::milliseconds(lease_ms()));
   return port_->Start(*service_, identity.incarnation);
+}
+
+LockTableFacts MemoryServer::LockTable() const {
+  LockTableFacts facts = port_->lock_table();
+  const bool is_moved = use_.on_chip_locks != options_.on_chip_locks;
+  if (is_moved) facts.why = "the device does not order verbs to its own memory and to the host's";
+  return facts;
 }
 
 Result<bool> MemoryServer::TestDevice() {
   LitmusRunner run = options_.litmus_runner;
   if (run == nullptr && options_.fabric == FabricKind::kVerbs) {
     if (options_.litmus) {
-      run = LitmusOverFabric(options_.fabric, options_.device);
+      run = LitmusOverFabric(options_.fabric, options_.rdma);
     } else {
       litmus_ = "litmus test off";
     }
@@ -182,7 +192,8 @@ Result<bool> MemoryServer::TestDevice() {
     if (litmus_.empty()) litmus_ = "litmus test passed";
     return true;
   }
-  const std::optional<DeviceUse> next = FallBack(use_, port_->lock_table_placement(), report.value());
+  const std::optional<DeviceUse> next =
+      FallBack(use_, port_->lock_table().placement, report.value());
   if (!next) {
     return MakeError(Code::kUnsupported,
                      "the device does not order verbs even one at a time (" + text +
@@ -221,7 +232,7 @@ MemoryReport MemoryServer::Report() const {
           .fabric = std::string(FabricKindName(options_.fabric)),
           .address = address(),
           .chunk_bytes = options_.chunk_bytes,
-          .lock_table_bytes = options_.lock_table_bytes,
+          .lock_table = LockTable(),
           .lease_ms = lease_ms(),
           .device = Device(),
           .stat = Stat(),
@@ -229,13 +240,14 @@ MemoryReport MemoryServer::Report() const {
 }
 
 std::string MemoryServer::Description() const {
-  const bool on_chip = port_->lock_table_placement() == LockTablePlacement::kDeviceMemory;
+  const LockTableFacts locks = LockTable();
+  const bool on_chip = locks.placement == LockTablePlacement::kDeviceMemory;
   return fmt::format(
-      "store {} server {} fabric {} address {} region {} ({}) chunks {} locks {}{}{}{}",
+      "store {} server {} fabric {} address {} region {} ({}) chunks {} locks {}{}{}{}{}",
       options_.join.store, ToInteger(identity().server), FabricKindName(options_.fabric), address(),
       HumanBytes(options_.memory_bytes), memory_description(), HumanBytes(options_.chunk_bytes),
-      on_chip ? "on-chip " : "DRAM ", HumanBytes(options_.lock_table_bytes),
-      litmus_.empty() ? "" : " (" + litmus_ + ")",
+      on_chip ? "on-chip " : "DRAM ", HumanBytes(locks.bytes),
+      locks.why.empty() ? "" : " (" + locks.why + ")", litmus_.empty() ? "" : " (" + litmus_ + ")",
       lease_ms() == 0 ? "" : fmt::format(" leases {} ms", lease_ms()));
 }
 

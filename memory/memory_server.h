@@ -34,9 +34,9 @@ struct MemoryReport {
   std::string fabric;
   std::string address;
   uint64_t chunk_bytes = 0;
-  uint64_t lock_table_bytes = 0;
+  LockTableFacts lock_table = {};
   uint32_t lease_ms = 0;  // 0: leases do not expire
-  DeviceFacts device = {};
+  DeviceStat device = {};
   control::StatReply stat = {};
   std::vector<ClientInForce> clients = {};
 };
@@ -67,7 +67,7 @@ class MemoryServer final : public EmbeddedMemory {
   // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
   // DRAM 256 KiB"
   std::string Description() const;
-  const DeviceFacts& Device() const { return port_->device_facts(); }
+  DeviceStat Device() const { return port_->device(); }
 
  private:
   explicit MemoryServer(MemoryServerOptions options)
@@ -84,6 +84,8 @@ class MemoryServer final : public EmbeddedMemory {
   // Runs between the reservation of this server's place and its publication: see membership.h.
   Result<std::string> BringUp(const MemberIdentity& identity);
   Status Serve(const MemberIdentity& identity);
+  // That of the port, and why the test has moved it.
+  LockTableFacts LockTable() const;
   // Time after which leases expire; 0: never, because the fabric observes death.
   uint32_t lease_ms() const { return port_->observes_death() ? 0 : options_.lease_ms; }
   // Returns whether the device orders verbs; true also if it is not to be tested. False: `use_` has

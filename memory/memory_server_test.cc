@@ -210,30 +210,38 @@ constexpr LitmusReport kFailed{{10, 9, 0}, {10, 9, 3}, {10, 9, 0}};
 constexpr LitmusReport kWritesOvertake{{10, 9, 0}, {10, 9, 0}, {10, 9, 1}};
 
 TEST(StartUpLitmus, FallsBackToWhatCostsLess) {
-  const DeviceUse device_memory{true, false};
-  const DeviceUse dram{false, false};
-  const DeviceUse one_verb{false, true};
+  const DeviceUse device_memory{OnChipLocks::kIfPossible, false};
+  const DeviceUse dram{OnChipLocks::kNever, false};
+  const DeviceUse one_verb{OnChipLocks::kNever, true};
   constexpr auto kDevice = LockTablePlacement::kDeviceMemory;
   constexpr auto kDram = LockTablePlacement::kDram;
   EXPECT_EQ(FallBack(device_memory, kDevice, kFailed), dram);
   EXPECT_EQ(FallBack(dram, kDram, kFailed), one_verb);
   // Requested, but the device has no memory of its own.
-  EXPECT_EQ(FallBack(device_memory, kDram, kFailed), (DeviceUse{true, true}));
+  EXPECT_EQ(FallBack(device_memory, kDram, kFailed), (DeviceUse{OnChipLocks::kIfPossible, true}));
   EXPECT_EQ(FallBack(one_verb, kDram, kFailed), std::nullopt);
 }
 
 // Both WRITEs go to host memory, wherever the lock is.
 TEST(StartUpLitmus, LocksInDramAreNoRemedyForWritesThatOvertake) {
   constexpr auto kDevice = LockTablePlacement::kDeviceMemory;
-  const DeviceUse both{true, true};
-  EXPECT_EQ(FallBack({true, false}, kDevice, kWritesOvertake), both);
-  EXPECT_EQ(FallBack(both, kDevice, kFailed), (DeviceUse{false, true}));
-  EXPECT_EQ(FallBack({false, true}, LockTablePlacement::kDram, kWritesOvertake), std::nullopt);
+  const DeviceUse both{OnChipLocks::kIfPossible, true};
+  EXPECT_EQ(FallBack({OnChipLocks::kIfPossible, false}, kDevice, kWritesOvertake), both);
+  EXPECT_EQ(FallBack(both, kDevice, kFailed), (DeviceUse{OnChipLocks::kNever, true}));
+  EXPECT_EQ(FallBack({OnChipLocks::kNever, true}, LockTablePlacement::kDram, kWritesOvertake),
+            std::nullopt);
+}
+
+TEST(StartUpLitmus, LocksThatMustBeOnChipStayThere) {
+  constexpr auto kDevice = LockTablePlacement::kDeviceMemory;
+  const DeviceUse waits{OnChipLocks::kRequired, true};
+  EXPECT_EQ(FallBack({OnChipLocks::kRequired, false}, kDevice, kFailed), waits);
+  EXPECT_EQ(FallBack(waits, kDevice, kFailed), std::nullopt);
 }
 
 TEST(StartUpLitmus, PassesOverARealFabricAndLeavesNoTrace) {
   MemoryServerOptions options = Small();
-  options.litmus_runner = LitmusOverFabric(FabricKind::kShm, "");
+  options.litmus_runner = LitmusOverFabric(FabricKind::kShm);
   const auto server = Start(options, nullptr);
   ASSERT_TRUE(server) << server.error().ToString();
   EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test passed)"));
@@ -304,7 +312,7 @@ TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
   options.listen = std::string(address) + ":7031";
   size_t tests = 0;
   options.litmus_runner = [&tests](MemoryPort& port) -> Result<LitmusReport> {
-    const auto report = LitmusOverFabric(FabricKind::kVerbs, "")(port);
+    const auto report = LitmusOverFabric(FabricKind::kVerbs)(port);
     EXPECT_TRUE(report) << report.error().ToString();
     EXPECT_TRUE(report.value().passed()) << report.value().ToString();
     return ++tests == 1 ? kFailed : report;

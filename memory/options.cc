@@ -92,11 +92,12 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
                      "--replace_store creates a store and --create=join never does: give one of "
                      "them");
   }
-  if (options.fabric == FabricKind::kShm && !options.device.empty()) {
-    return MakeError(
-        Code::kInvalidArgument,
-        "--device=" + options.device +
-            ": only --fabric=verbs has a device; leave it out, or give --fabric=verbs");
+  BOOST_OUTCOME_TRYV(CheckRdmaOptions(options.fabric, options.rdma));
+  BOOST_OUTCOME_TRYV(CheckConnectionTimeout(options.connection_timeout_ms));
+  if (options.fabric == FabricKind::kShm && options.on_chip_locks == OnChipLocks::kRequired) {
+    return MakeError(Code::kInvalidArgument,
+                     "--on_chip_locks=require: only --fabric=verbs has a device; leave it out, or "
+                     "give --fabric=verbs");
   }
   if (options.fabric == FabricKind::kShm && !options.listen.empty()) {
     BOOST_OUTCOME_TRY(path, AbsoluteSocketPath(options.listen));

@@ -9,6 +9,7 @@
 #include "common/embedded_memory.h"
 #include "common/fabric/fabric.h"
 #include "common/status.h"
+#include "gossamer/rdma_options.h"
 #include "memory/start_up_litmus.h"
 #include "proto/region.h"
 
@@ -16,10 +17,14 @@ namespace gossamer {
 
 inline constexpr uint64_t kDefaultLockTableBytes = 256 << 10;
 inline constexpr uint32_t kMinLeaseMs = 100;
+// Of `gossamer-memory`, whose clients are on other machines: a link that flaps for some seconds
+// should not cost them their leases.
+inline constexpr uint32_t kDefaultProgramLeaseMs = 5000;
 
 struct MemoryServerOptions : EmbeddedMemoryOptions {
   FabricKind fabric = FabricKind::kShm;
-  std::string device = {};
+  RdmaOptions rdma = {};
+  uint32_t connection_timeout_ms = 2000;
   bool huge_pages = true;
   bool in_process_only = false;  // shm: for clients of this process alone
   // With a bootstrap; its fabric and parameters are those above. During the whole start,

@@ -15,10 +15,10 @@ static_assert(kLitmusOffset >= kRootWordOffset + sizeof(uint64_t));
 
 }  // namespace
 
-LitmusRunner LitmusOverFabric(FabricKind fabric, const std::string& device) {
-  return [fabric, device](MemoryPort& tested) -> Result<LitmusReport> {
+LitmusRunner LitmusOverFabric(FabricKind fabric, const RdmaOptions& rdma) {
+  return [fabric, rdma](MemoryPort& tested) -> Result<LitmusReport> {
     ComputePortOptions options;
-    options.device = device;
+    options.rdma = rdma;
     options.client_uuid = RandomId();
     BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
     BOOST_OUTCOME_TRYV(port->Connect(kSelf, tested.address()));
@@ -36,8 +36,10 @@ std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks,
                                   const LitmusReport& failed) {
   const bool writes_are_ordered = failed.write_before_write.failures == 0;
   const bool waits = use.one_verb_at_a_time;
-  if (locks == LockTablePlacement::kDeviceMemory && (writes_are_ordered || waits)) {
-    use.on_chip_locks = false;
+  const bool may_be_in_dram =
+      locks == LockTablePlacement::kDeviceMemory && use.on_chip_locks != OnChipLocks::kRequired;
+  if (may_be_in_dram && (writes_are_ordered || waits)) {
+    use.on_chip_locks = OnChipLocks::kNever;
   } else if (!waits) {
     use.one_verb_at_a_time = true;
   } else {

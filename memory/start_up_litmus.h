@@ -3,8 +3,8 @@
 //
 // Fallbacks, cheapest first, each tested again: 1. the lock table in DRAM, so that both halves of
 // each pair lie in one memory; 2. one verb at a time on each queue pair, which needs no ordering.
-// The first is no remedy for WRITEs that overtake WRITEs. A server that cannot even reach itself
-// does not start.
+// The first is no remedy for WRITEs that overtake WRITEs, and none if locks must be on chip. A server
+// that cannot even reach itself does not start.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@
 #include "common/fabric/litmus.h"
 #include "common/fabric/memory_port.h"
 #include "common/status.h"
+#include "gossamer/rdma_options.h"
 
 namespace gossamer {
 
@@ -25,11 +26,11 @@ using LitmusRunner = std::function<Result<LitmusReport>(MemoryPort& port)>;
 // Runs the test for at most a second, with two queue pairs of this process. It writes to the part
 // of the region reserved for it, and leaves the lock table unchanged.
 // Errors: those of connecting and of RunLitmus.
-LitmusRunner LitmusOverFabric(FabricKind fabric, const std::string& device);
+LitmusRunner LitmusOverFabric(FabricKind fabric, const RdmaOptions& rdma = {});
 
 // How a memory server uses its device.
 struct DeviceUse {
-  bool on_chip_locks = true;
+  OnChipLocks on_chip_locks = OnChipLocks::kIfPossible;
   bool one_verb_at_a_time = false;
 
   bool operator==(const DeviceUse&) const = default;

@@ -12,7 +12,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 8;
+inline constexpr uint16_t kProtocolVersion = 9;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -280,6 +280,9 @@ struct StatReply {
   uint32_t lock_table_on_chip = 0;
   uint64_t waiting_bytes = 0;   // given back, but not yet given up by their owners
   uint64_t orphaned_bytes = 0;  // of owners whose leases have ended; some or all may be in use
+  // Why the lock table is not where, or as large as, it was wished, for people: cut, and with zeros
+  // behind. Empty: it is.
+  char lock_table_why[120] = {};
 };
 
 // Lists the extents that are handed out, in order of offset, for `check`.
@@ -313,7 +316,7 @@ static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) =
               sizeof(LeaseQueryRequest) == 16 && sizeof(LeaseQueryReply) == 80 &&
               sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 256 &&
               sizeof(ReleaseRequest) == 232 && sizeof(ReleaseReply) == 16 && sizeof(Range) == 24 &&
-              sizeof(StatRequest) == 8 && sizeof(StatReply) == 72 &&
+              sizeof(StatRequest) == 8 && sizeof(StatReply) == 192 &&
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 32 &&
               sizeof(ListExtentsReply) == 240 && sizeof(ClientQueryRequest) == 16 &&
               sizeof(ClientQueryReply) == 16 && sizeof(SweepRequest) == 16 &&

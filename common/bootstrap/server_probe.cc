@@ -9,9 +9,10 @@ namespace gossamer {
 namespace {
 
 Result<RegionHeader> AskHeader(const StoreRecord& record, const MemberRecord& member,
-                               uint32_t timeout_ms) {
+                               const RdmaOptions& rdma, uint32_t timeout_ms) {
   BOOST_OUTCOME_TRY(kind, ParseFabricKind(record.fabric));
   ComputePortOptions options;
+  options.rdma = rdma;
   options.connection_timeout_ms = timeout_ms;
   options.client_uuid = RandomId();
   BOOST_OUTCOME_TRY(port, OpenComputePort(kind, options));
@@ -42,9 +43,9 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server) {
                    fmt::format("server {}, offset 0: {}", ToInteger(server), problem));
 }
 
-LivenessProbe FabricProbe(uint32_t timeout_ms) {
-  return [timeout_ms](const StoreRecord& record, const MemberRecord& member) -> Probed {
-    const Result<RegionHeader> header = AskHeader(record, member, timeout_ms);
+LivenessProbe FabricProbe(const RdmaOptions& rdma, uint32_t timeout_ms) {
+  return [rdma, timeout_ms](const StoreRecord& record, const MemberRecord& member) -> Probed {
+    const Result<RegionHeader> header = AskHeader(record, member, rdma, timeout_ms);
     if (!header) {
       const Liveness process = JudgeSilence(record, member);
       const bool is_silence = header.error().code == Code::kNodeUnreachable;

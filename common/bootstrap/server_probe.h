@@ -5,6 +5,7 @@
 #include "common/bootstrap/membership.h"
 #include "common/fabric/endpoint.h"
 #include "common/status.h"
+#include "gossamer/rdma_options.h"
 #include "proto/region.h"
 
 namespace gossamer {
@@ -19,6 +20,6 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server);
 // its address leads to another server. A server without a header that this build can read, and one
 // that cannot be asked, are judged by their process, like one that does not answer: another version
 // may serve a live store. Unless the process is gone, the probe then tells why.
-LivenessProbe FabricProbe(uint32_t timeout_ms = 2000);
+LivenessProbe FabricProbe(const RdmaOptions& rdma = {}, uint32_t timeout_ms = 2000);
 
 }  // namespace gossamer

@@ -11,6 +11,8 @@
 
 #include "common/fabric/endpoint.h"
 #include "common/status.h"
+#include "gossamer/device_stat.h"
+#include "gossamer/rdma_options.h"
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
@@ -18,9 +20,7 @@ namespace gossamer {
 class SimulatedNetwork;
 
 struct ComputePortOptions {
-  std::string device;     // verbs: RDMA device; empty: the one that reaches the server
-  int gid_index = -1;     // verbs: -1: discovered
-  uint32_t path_mtu = 0;  // verbs: bytes; 0: the port's active MTU
+  RdmaOptions rdma = {};                  // verbs
   uint32_t connection_timeout_ms = 2000;  // after this, a lost peer is an error
   // `Connect` and each new queue pair fail with Unsupported where the path MTU is smaller (rule
   // W2). Bytes; 0: any MTU.
@@ -61,8 +61,11 @@ class ComputePort {
   // options name no device, this selects the one that reaches the first connected server, or
   // without servers the machine's first.
   virtual Result<std::unique_ptr<Endpoint>> NewEndpoint() = 0;
-  // verbs: the name of the RDMA device, once it is known. Other fabrics: empty.
-  virtual std::string device() { return {}; }
+  // Whether this process may have `endpoints` more, each with queue pairs to `servers` memory
+  // servers. Errors: NoResources, with what to do.
+  virtual Status CheckRoomFor(uint32_t /*endpoints*/, uint32_t /*servers*/) { return Ok(); }
+  // The RDMA device, once it is known. Other fabrics have none.
+  virtual DeviceStat device() { return {}; }
 };
 
 }  // namespace gossamer

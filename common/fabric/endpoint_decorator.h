@@ -53,7 +53,10 @@ class ComputePortDecorator : public ComputePort {
     return below_->Connect(server, address, incarnation);
   }
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override { return below_->NewEndpoint(); }
-  std::string device() override { return below_->device(); }
+  Status CheckRoomFor(uint32_t endpoints, uint32_t servers) override {
+    return below_->CheckRoomFor(endpoints, servers);
+  }
+  DeviceStat device() override { return below_->device(); }
 
  protected:
   explicit ComputePortDecorator(std::unique_ptr<ComputePort> below) : below_(std::move(below)) {}

@@ -11,7 +11,7 @@
 //   - work_request.h: what is posted (batches of verbs, control calls, queue pair requests).
 //   - endpoint.h: posting, polling, awaiting; compute_port.h: connections, endpoints.
 //   - memory_port.h: memory, control service, fences.
-//   - This header: the names of the fabrics. open/open_port.h opens their ports.
+//   - This header: the names of the fabrics, and checks of options. open/open_port.h opens their ports.
 //
 // Callers may rely on the lines of CONTRACT.md and on nothing else.
 //
@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include "common/status.h"
+#include "gossamer/rdma_options.h"
 
 namespace gossamer {
 
@@ -32,5 +33,13 @@ enum class FabricKind : uint8_t { kShm, kVerbs, kSim };
 // (sim.h).
 Result<FabricKind> ParseFabricKind(std::string_view name);
 std::string_view FabricKindName(FabricKind kind);
+
+// Errors: InvalidArgument, naming the flag of programs: a value that no device has; anything but
+// the defaults for a fabric without a device.
+Status CheckRdmaOptions(FabricKind kind, const RdmaOptions& rdma);
+
+// A lost peer is an error after so long: without a bound, waiting for it would never end.
+// Errors: InvalidArgument outside 1 ms to 1 hour.
+Status CheckConnectionTimeout(uint32_t timeout_ms);
 
 }  // namespace gossamer

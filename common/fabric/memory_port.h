@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "common/fabric/work_request.h"
+#include "common/on_chip_locks.h"
 #include "common/status.h"
+#include "gossamer/device_stat.h"
+#include "gossamer/rdma_options.h"
 
 namespace gossamer {
 
@@ -40,27 +43,33 @@ inline constexpr std::chrono::milliseconds kTickInterval{10};
 
 enum class LockTablePlacement : uint8_t { kDeviceMemory, kDram };
 
+// What became of the lock table. Where it is smaller than was asked for, more nodes share a lock.
+struct LockTableFacts {
+  LockTablePlacement placement = LockTablePlacement::kDram;
+  uint64_t bytes = 0;  // a power of two
+  std::string why;     // it is not where, or as large as, it was wished, for people; or empty
+};
+
 struct MemoryPortOptions {
   uint64_t region_bytes = 0;      // a multiple of 4096
   uint64_t lock_table_bytes = 0;  // a power of two
-  std::string listen;         // verbs: ADDRESS:PORT; shm: path of a Unix socket, empty: a fresh one
-  std::string device;         // verbs
-  bool on_chip_locks = true;  // lock table in device memory if there is any
+  std::string listen;     // verbs: ADDRESS:PORT; shm: path of a Unix socket, empty: a fresh one
+  RdmaOptions rdma = {};  // verbs
+  OnChipLocks on_chip_locks = OnChipLocks::kIfPossible;
   // verbs: clients wait for each verb before they post the next, for a device that does not order.
   bool one_verb_at_a_time = false;
   bool huge_pages = true;        // 2 MB pages if there are any
   bool in_process_only = false;  // shm: clients live in this process, so the memory needs no name
   uint32_t connection_timeout_ms = 2000;
+  // verbs: for which a client's machine may be silent before its queue pairs are destroyed; at least
+  // the connection time-out.
+  uint32_t silence_ms = 0;
   // Called with the region, and with a lock table in DRAM, as soon as each is mapped. Its error
   // fails the opening of the port. Empty: pages are allocated on first use (verbs: when they are
   // registered). The simulator does not call it.
   std::function<Status(std::span<std::byte>)> touch = {};
   SimulatedNetwork* network = nullptr;  // sim: outlives the port
 };
-
-// Facts about an RDMA device and its port, as name and value, in the order in which people read
-// them. The names are fit for JSON and for the labels of metrics.
-using DeviceFacts = std::vector<std::pair<std::string, std::string>>;
 
 // A memory server's side of a fabric: the zeroed memory and the control service. Clients can
 // connect from `Start` on; the destructor disconnects them.
@@ -84,17 +93,14 @@ class MemoryPort {
   virtual std::span<std::byte> region() = 0;
   // Input of `ComputePort::Connect`; one line without blanks.
   virtual std::string address() const = 0;
-  virtual LockTablePlacement lock_table_placement() const = 0;
+  virtual const LockTableFacts& lock_table() const = 0;
   // Bytes that one packet carries at most through this server's end of the network, whatever the
   // clients' ends carry.
   virtual uint32_t path_mtu() const = 0;
   // For the start-up report: "2 MB pages" or "4 KB pages (no huge pages: …)".
   virtual std::string memory_description() const = 0;
-  // Empty if there is no device.
-  virtual const DeviceFacts& device_facts() const {
-    static const DeviceFacts none;
-    return none;
-  }
+  // The RDMA device. Other fabrics have none. Thread-safety: any thread.
+  virtual DeviceStat device() const { return {}; }
 };
 
 }  // namespace gossamer

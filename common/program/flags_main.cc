@@ -24,7 +24,8 @@ using FlagInfo = gflags::CommandLineFlagInfo;
 
 // gflags keeps only the end of the file name, behind the last common root.
 bool IsOwn(const ProgramInfo& program, const FlagInfo& flag) {
-  return !flag.filename.empty() && program.source.ends_with(flag.filename);
+  return !flag.filename.empty() && (program.source.ends_with(flag.filename) ||
+                                    flag.filename.ends_with("program/fabric_flags.cc"));
 }
 
 // glog's flags, which are not the program's own.

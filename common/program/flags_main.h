@@ -9,7 +9,8 @@
 //   - the program's own files never get the descriptors of closed standard streams;
 //   - output that cannot be written (a full disk) is one sentence on stderr, and a failure.
 //
-// Only `main.cc` defines and reads flags: DEFINE_string(…) at its top, and ParseFlags as in
+// Only `main.cc` defines and reads flags, and fabric_flags.cc those that several programs have:
+// DEFINE_string(…) at its top, and ParseFlags as in
 //
 //   constexpr ProgramInfo kProgram{"gossamer-memory", "Usage: gossamer-memory …\n", __FILE__};
 //   int Main(int argc, char** argv) {

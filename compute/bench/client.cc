@@ -31,7 +31,8 @@ class BenchClient {
         remaining_(thread.count),
         next_to_load_(thread.first),
         result_(thread.result),
-        finished_(thread.finished) {
+        finished_(thread.finished),
+        failed_(thread.failed) {
     if (!phase.loading) {
       stream_.emplace(phase.options.workload, phase.options.theta, seed_, thread.number, phase.ids);
     }
@@ -112,19 +113,34 @@ class BenchClient {
         phase_.clock.NanosecondsBetween(start, end), times);
   }
 
+  // This thread alone writes `count`.
+  static void AddOne(std::atomic<uint64_t>& count) {
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
   void Succeed() {
     ++result_.operations;
     failures_in_a_row_ = 0;
-    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    AddOne(finished_);
   }
 
   void Fail(const Error& error) {
     result_.errors.Add(error);
-    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (++failures_in_a_row_ == kFailuresToGiveUp) {
-      phase_.gave_up.store(true);
-      phase_.stop.store(true);
-    }
+    AddOne(failed_);
+    AddOne(finished_);
+    if (failures_in_a_row_++ == 0) failing_since_ = phase_.clock.Now();
+    // An outage should not use up the operations that are to show the recovery.
+    if (phase_.options.max_error_seconds != 0 && !phase_.loading) ++remaining_;
+    if (!MustGiveUp()) return;
+    phase_.gave_up.store(true);
+    phase_.stop.store(true);
+  }
+
+  bool MustGiveUp() const {
+    const uint64_t most_seconds = phase_.options.max_error_seconds;
+    if (most_seconds == 0) return failures_in_a_row_ >= kFailuresToGiveUp;
+    return phase_.clock.NanosecondsBetween(failing_since_, phase_.clock.Now()) >
+           most_seconds * 1'000'000'000;
   }
 
   template <typename T>
@@ -326,8 +342,10 @@ class BenchClient {
   uint64_t next_to_load_;
   std::optional<OperationStream> stream_;  // of the run phase
   uint64_t failures_in_a_row_ = 0;
+  uint64_t failing_since_ = 0;  // by the phase's clock: the first of them
   PhaseResult& result_;
   std::atomic<uint64_t>& finished_;
+  std::atomic<uint64_t>& failed_;
 };
 
 }  // namespace

@@ -43,9 +43,10 @@ struct ClientThread {
   // Why there is no session. Valid when all are ready.
   std::optional<Error> error;
   std::thread thread;
-  // Operations, for the thread that shows progress. On a cache line of its own: another thread
-  // reads it.
+  // Operations, and those of them that failed, for the thread that shows progress. On a cache line
+  // of their own: another thread reads them.
   alignas(64) std::atomic<uint64_t> finished{0};
+  std::atomic<uint64_t> failed{0};
 };
 
 // The body of the thread: opens a session, waits for `go`, and works until no operation is left or

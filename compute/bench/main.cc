@@ -32,6 +32,10 @@ DEFINE_string(load_order, "random",
               "the runs in random order; needs --batch), sorted (by key, into full leaves), "
               "ascending or descending (by key, by puts) or file (as the lines of --keys are)");
 DEFINE_uint64(progress_ms, 0, "milliseconds between the points of `progress` in the JSON; 0: none");
+DEFINE_uint64(
+    max_error_seconds, 0,
+    "give up when a thread has seen nothing but failures for so long, to measure how a "
+    "store recovers: failures do not count as --operations then; 0: after 1,000 failures in a row");
 DEFINE_string(distribution, "",
               "which records: uniform, zipfian or latest; empty: what the workload says");
 DEFINE_double(theta, 0.99, "skew of zipfian and latest, between 0 and 1");
@@ -66,12 +70,7 @@ DEFINE_uint64(pipeline, 64,
 DEFINE_uint64(connections, 1, "--redis, --memcached: connections of each thread (with --batch=1)");
 DEFINE_string(bootstrap, "", "memcached://HOST:PORT or dir:PATH; empty: this user's directory");
 DEFINE_string(store, "default", "name of the store");
-DEFINE_string(fabric, "shm", "shm or verbs");
-DEFINE_string(device, "", "verbs: RDMA device; empty: the one that reaches the memory servers");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
-DEFINE_bool(on_chip_locks, true,
-            "--local: lock table in the NIC's memory where there is any (a running store's servers "
-            "decide that themselves)");
 DEFINE_bool(
     touch, true,
     "--local: have all its memory from the machine before the first phase, as a memory server "
@@ -97,7 +96,7 @@ constexpr ProgramInfo kProgram{
     "always.\n",
     __FILE__};
 
-FlagValues ReadFlags(const std::vector<std::string>& given) {
+FlagValues ReadFlags(const std::vector<std::string>& given, FabricFlags fabric) {
   return {.given = {given.begin(), given.end()},
           .workload = FLAGS_workload,
           .phase = FLAGS_phase,
@@ -116,6 +115,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .seed = FLAGS_seed,
           .load_order = FLAGS_load_order,
           .progress_ms = FLAGS_progress_ms,
+          .max_error_seconds = FLAGS_max_error_seconds,
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,
           .design = FLAGS_design,
@@ -127,10 +127,8 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .connections = FLAGS_connections,
           .bootstrap = FLAGS_bootstrap,
           .store = FLAGS_store,
-          .fabric = FLAGS_fabric,
-          .device = FLAGS_device,
+          .fabric = std::move(fabric),
           .cache_bytes = FLAGS_cache_bytes,
-          .on_chip_locks = FLAGS_on_chip_locks,
           .touch = FLAGS_touch};
 }
 
@@ -151,7 +149,7 @@ std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
 std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan) {
   for (const std::string& name : given) {
     const bool is_of_store =
-        name == "bootstrap" || name == "store" || name == "fabric" || name == "device";
+        name == "bootstrap" || name == "store" || std::ranges::count(FabricFlagNames(), name) != 0;
     if (plan.redis && (is_of_store || name == "local" || name == "coroutines")) {
       return "--redis and --memcached measure a server: leave out --" + name;
     }
@@ -160,9 +158,6 @@ std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan)
     }
     if (!plan.local && name == "touch") {
       return "--touch is about the memory of --local: leave it out";
-    }
-    if (plan.research && name == "on_chip_locks") {
-      return "--" + name + " is of --design=gossamer: leave it out";
     }
   }
   return {};
@@ -261,7 +256,9 @@ int Main(int argc, char** argv) {
   if (!parsed.arguments.empty()) {
     return UsageError(kProgram, "takes flags only; '" + parsed.arguments[0] + "' is none");
   }
-  const FlagValues flags = ReadFlags(parsed.given);
+  Result<FabricFlags> fabric = ReadFabricFlags();
+  if (!fabric) return UsageError(kProgram, fabric.error().message);
+  const FlagValues flags = ReadFlags(parsed.given, std::move(fabric).value());
   Result<Plan> planned = MakePlan(flags);
   if (!planned) return UsageError(kProgram, planned.error().message);
   Plan& plan = planned.value();
@@ -299,6 +296,7 @@ int Main(int argc, char** argv) {
   report.provenance = ThisProvenance(BuildCommit());
   report.options = plan.runner;
   report.store_description = Describe(plan, report);
+  report.device = store.value()->Device();
   const Status status = RunPhases(*store.value(), plan, report);
   const int written = WriteReport(kProgram, FLAGS_json, ToText(report), ToJson(report));
   if (!status) return Failure(kProgram, status.error().ToString());

@@ -27,6 +27,7 @@ constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
 constexpr uint64_t kMaxConnections = 16'384;
 constexpr uint64_t kMaxPipeline = 65'536;
 constexpr uint64_t kMaxProgressMs = 3'600'000;
+constexpr uint64_t kMaxErrorSeconds = 86'400;
 constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps one bit for each
 
 Error WrongFlag(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
@@ -48,6 +49,7 @@ Status CheckNumbers(const FlagValues& flags) {
            {"pipeline", flags.pipeline, 1, kMaxPipeline},
            {"connections", flags.connections, 1, kMaxConnections},
            {"progress_ms", flags.progress_ms, 0, kMaxProgressMs},
+           {"max_error_seconds", flags.max_error_seconds, 0, kMaxErrorSeconds},
        }) {
     BOOST_OUTCOME_TRYV(InRange(flag, value, low, high));
   }
@@ -320,6 +322,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
   runner.progress_ms = static_cast<uint32_t>(flags.progress_ms);
+  runner.max_error_seconds = static_cast<uint32_t>(flags.max_error_seconds);
   BOOST_OUTCOME_TRYV(PlanLoadOrder(flags, plan.load, runner));
   if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
     return WrongFlag(
@@ -335,14 +338,15 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   if (flags.local.empty()) {
     plan.open = {.bootstrap = flags.bootstrap,
                  .store = flags.store,
-                 .fabric = flags.fabric,
-                 .device = flags.device,
-                 .cache_bytes = cache_bytes};
+                 .fabric = flags.fabric.fabric,
+                 .rdma = flags.fabric.rdma,
+                 .cache_bytes = cache_bytes,
+                 .connection_timeout_ms = flags.fabric.connection_timeout_ms,
+                 .sessions = static_cast<uint32_t>(flags.threads)};
     return plan;
   }
   plan.local.emplace();
   plan.local->cache_bytes = cache_bytes;
-  plan.local->on_chip_locks = flags.on_chip_locks;
   plan.local->touch_memory = flags.touch;
   if (flags.local != "auto") {
     BOOST_OUTCOME_TRY(memory_bytes, ParseSizeFlag("local", flags.local));

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "common/program/fabric_flags.h"
 #include "compute/bench/redis/redis_store.h"
 #include "compute/bench/runner.h"
 #include "compute/research/sherman/design.h"
@@ -34,6 +35,7 @@ struct FlagValues {
   uint64_t seed = 42;
   std::string load_order = "random";
   uint64_t progress_ms = 0;
+  uint64_t max_error_seconds = 0;
   bool warm_up = true;
   std::string local;  // empty: a running store; otherwise "auto" or a size
   std::string design = "gossamer";
@@ -47,10 +49,8 @@ struct FlagValues {
 
   std::string bootstrap;
   std::string store = "default";
-  std::string fabric = "shm";
-  std::string device;
+  FabricFlags fabric{.fabric = "shm", .rdma = {}, .connection_timeout_ms = 2000};
   std::string cache_bytes = "256MiB";
-  bool on_chip_locks = true;
   bool touch = true;
 };
 

@@ -79,7 +79,6 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--notouch"}, "--touch is about the memory of --local: leave it out"},
       {{"--design=sherman"}, "--design=sherman is a store in this process: give --local"},
       {{"--local", "--design=sherman", "--batch=8"}, "leave out --batch"},
-      {{"--local", "--design=naive", "--on_chip_locks"}, "--on_chip_locks is of --design=gossamer"},
       {{"run"}, "takes flags only; 'run' is none"},
   };
   for (const Case& wrong : cases) {

@@ -68,7 +68,7 @@ Json ErrorsJson(const ErrorCounts& errors) {
 Json ProgressJson(const PhaseResult& phase) {
   Json json = Json::array();
   for (const ProgressPoint& point : phase.progress) {
-    json.push_back({point.seconds, point.operations});
+    json.push_back({point.seconds, point.operations, point.failures});
   }
   return json;
 }
@@ -133,6 +133,8 @@ std::string Header(const BenchReport& report) {
   text += InFlightText(report);
   if (options.threads > 1) text += " each";
   text += "\n" + report.store_description + "\n";
+  const std::string device = FactsText(report.device);
+  if (!device.empty()) text += "by " + device + "\n";
   const Provenance& provenance = report.provenance;
   return text + provenance.date + " on " + provenance.host + ", " +
          HumanQuantity(provenance.processors, "processor") +
@@ -157,7 +159,7 @@ std::string PhaseLine(const char* name, const PhaseResult& phase) {
   }
   if (phase.interrupted) text += "; interrupted";
   if (phase.gave_up) {
-    text += "; given up after " + HumanCount(kFailuresToGiveUp) + " failures in a row";
+    text += "; given up, as nothing but failures came";
   }
   return text + "\n";
 }
@@ -271,6 +273,9 @@ Json LatencyJson(const Histogram& histogram) {
 Json ToJson(const BenchReport& report) {
   const Counters& counters = report.run.counters;
   Json json = ReportHead(report.config, report.provenance);
+  if (!report.device.facts.empty()) {
+    for (const auto& [name, value] : report.device.facts) json["device"][name] = value;
+  }
   json["load"] = PhaseJson(report.load);
   json["load"]["wire"] = WireJson(report.load.counters);
   json["load"]["cache"] = CacheJson(report.load.counters.cache);

@@ -12,6 +12,7 @@
 #include "common/histogram.h"
 #include "compute/bench/provenance.h"
 #include "compute/bench/runner.h"
+#include "gossamer/device_stat.h"
 
 namespace gossamer::bench {
 
@@ -20,6 +21,7 @@ struct BenchReport {
   Provenance provenance;
   RunnerOptions options;
   std::string store_description;  // "in-process store of 1.00 GiB"
+  DeviceStat device = {};         // by which the store was reached
   bool loaded = false;
   bool ran = false;
   bool interrupted = false;

@@ -65,10 +65,13 @@ class Phase {
   }
 
  private:
-  uint64_t Finished() const {
-    uint64_t done = 0;
-    for (const ClientThread& one : threads_) done += one.finished.load(std::memory_order_relaxed);
-    return done;
+  ProgressPoint At(double seconds) const {
+    ProgressPoint point{.seconds = seconds};
+    for (const ClientThread& one : threads_) {
+      point.operations += one.finished.load(std::memory_order_relaxed);
+      point.failures += one.failed.load(std::memory_order_relaxed);
+    }
+    return point;
   }
 
   // Shows progress until all threads have finished. Returns whether a stop was requested.
@@ -87,9 +90,9 @@ class Phase {
         interrupted = true;
         state_.stop.store(true);
       }
-      const uint64_t done = Finished();
-      progress.Update(done);
-      if (options_.progress_ms != 0) points_.push_back({Seconds(Clock::now() - start), done});
+      const ProgressPoint point = At(Seconds(Clock::now() - start));
+      progress.Update(point.operations);
+      if (options_.progress_ms != 0) points_.push_back(point);
     }
     return interrupted;
   }
@@ -97,7 +100,7 @@ class Phase {
   // The points, and the end of the last operation as the last one.
   void EndProgress(PhaseResult& total) {
     while (!points_.empty() && points_.back().seconds >= total.seconds) points_.pop_back();
-    points_.push_back({total.seconds, Finished()});
+    points_.push_back(At(total.seconds));
     total.progress = std::move(points_);
   }
 

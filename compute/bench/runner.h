@@ -40,7 +40,10 @@ struct RunnerOptions {
   uint64_t seed = 0;
   LoadOrder load_order = LoadOrder::kRandom;  // with runs of `batch` records
   uint32_t progress_ms = 0;                   // between points of PhaseResult::progress; 0: none
-  std::function<bool()> should_stop;          // called some times a second, on the calling thread
+  // A thread that has seen nothing but failures for so long ends the phase; 0: one that has seen
+  // kFailuresToGiveUp in a row.
+  uint32_t max_error_seconds = 0;
+  std::function<bool()> should_stop;  // called some times a second, on the calling thread
 };
 
 // Failed operations by code, with the first message for each.
@@ -57,6 +60,7 @@ struct ErrorCounts {
 struct ProgressPoint {
   double seconds = 0;       // since its start
   uint64_t operations = 0;  // finished, failed ones too
+  uint64_t failures = 0;    // of these
 };
 
 struct PhaseResult {
@@ -74,7 +78,7 @@ struct PhaseResult {
   ErrorCounts errors;
   std::vector<ProgressPoint> progress;  // the last one is the end
   bool interrupted = false;             // `should_stop` returned true before the end
-  bool gave_up = false;                 // a thread saw kFailuresToGiveUp failures in a row
+  bool gave_up = false;                 // a thread saw only failures: see RunnerOptions
 
   double operations_per_second() const {
     return seconds > 0 ? static_cast<double>(operations) / seconds : 0;

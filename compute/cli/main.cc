@@ -3,6 +3,7 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/program/fabric_flags.h"
 #include "common/program/flags_main.h"
 #include "common/program/open_patiently.h"
 #include "common/program/stop.h"
@@ -24,11 +26,8 @@ DEFINE_string(
     "memcached://HOST:PORT or dir:PATH, where the memory servers are announced; by default "
     "this user's directory on this machine");
 DEFINE_string(store, "default", "name of the store");
-DEFINE_string(fabric, "shm", "shm (this machine) or verbs (RDMA)");
-DEFINE_string(device, "", "RDMA device; by default the one that reaches the memory servers");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_uint32(wait, 0, "seconds to wait for the store to be there");
-DEFINE_uint32(connection_timeout_ms, 2000, "how long a server may take to answer");
 DEFINE_uint32(lock_timeout_ms, 10000, "how long to wait for a lock");
 DEFINE_bool(json, false, "print results as JSON");
 DEFINE_bool(escaped, false, "keys and values have \\t \\n \\\\ \\xHH escapes, given and printed");
@@ -68,7 +67,6 @@ namespace gossamer::cli {
 namespace {
 
 constexpr uint32_t kMaxThreads = 256;
-constexpr uint32_t kMaxTimeoutMs = 3'600'000;
 
 const ProgramInfo& Program() {
   static const std::string summary = HelpOverview();
@@ -90,21 +88,21 @@ Result<OpenOptions> OpenOptionsOfFlags() {
   OpenOptions options;
   options.bootstrap = FLAGS_bootstrap;
   options.store = FLAGS_store;
-  options.fabric = FLAGS_fabric;
-  options.device = FLAGS_device;
-  options.connection_timeout_ms = FLAGS_connection_timeout_ms;
+  BOOST_OUTCOME_TRY(fabric, ReadFabricFlags());
+  options.fabric = fabric.fabric;
+  options.rdma = fabric.rdma;
+  options.connection_timeout_ms = fabric.connection_timeout_ms;
   options.lock_timeout_ms = FLAGS_lock_timeout_ms;
-  if (FLAGS_connection_timeout_ms < 1 || FLAGS_connection_timeout_ms > kMaxTimeoutMs) {
-    return MakeError(Code::kInvalidArgument,
-                     fmt::format("--connection_timeout_ms must be 1 to {}", kMaxTimeoutMs));
-  }
-  if (options.fabric != "shm" && options.fabric != "verbs") {
-    return MakeError(Code::kInvalidArgument,
-                     "--fabric=" + options.fabric + " is none; give shm or verbs");
-  }
+  options.sessions = FLAGS_threads;
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes));
   options.cache_bytes = cache_bytes;
   return options;
+}
+
+bool IsOfOpening(std::string_view flag) {
+  constexpr std::array<std::string_view, 5> kNames = {"bootstrap", "store", "cache_bytes", "wait",
+                                                      "lock_timeout_ms"};
+  return std::ranges::count(kNames, flag) != 0 || std::ranges::count(FabricFlagNames(), flag) != 0;
 }
 
 std::optional<uint32_t> IfGiven(const char* flag, uint32_t value) {
@@ -218,11 +216,9 @@ class Shell {
     if (parsed.arguments.front() == "help") {
       return FinishOutput(Program(), Help(parsed.arguments));
     }
-    for (const char* flag : {"bootstrap", "store", "fabric", "device", "cache_bytes", "wait",
-                             "connection_timeout_ms", "lock_timeout_ms"}) {
-      if (std::ranges::find(parsed.given, flag) != parsed.given.end()) {
-        return UsageError(Program(),
-                          std::string("--") + flag + " is given when gossamer is started");
+    for (const std::string& flag : parsed.given) {
+      if (IsOfOpening(flag)) {
+        return UsageError(Program(), "--" + flag + " is given when gossamer is started");
       }
     }
     const Result<const Command*> command = FindCommand(parsed.arguments, parsed.given);

@@ -81,9 +81,10 @@ std::vector<std::string> Row(const ServerStat& server, const MemoryUse* use) {
       row.push_back(HumanBytes(bytes));
     }
   }
-  row.insert(row.end(),
-             {FixedDecimals(PercentUsed(server), 1) + " %", std::to_string(server.compute_servers),
-              server.locks_on_chip ? "on the NIC" : "in DRAM"});
+  row.insert(
+      row.end(),
+      {FixedDecimals(PercentUsed(server), 1) + " %", std::to_string(server.compute_servers),
+       HumanBytes(server.lock_table_bytes) + (server.locks_on_chip ? " on the NIC" : " in DRAM")});
   return row;
 }
 
@@ -120,6 +121,10 @@ void WriteText(const Context& context, const StoreStat& stat, const std::optiona
       sentences += server.unreachable + '\n';
     } else {
       sentences += Advice(server, memory);
+      if (!server.lock_table_why.empty()) {
+        sentences += fmt::format("server {}: locks are {}, as {}\n", server.server_id,
+                                 server.locks_on_chip ? "fewer" : "in DRAM", server.lock_table_why);
+      }
     }
   }
   out << TextTable(rows, {1, 10});
@@ -145,6 +150,8 @@ Json ServerJson(const ServerStat& server, const MemoryUse* use) {
   json["orphaned_bytes"] = server.orphaned_bytes;
   json["compute_servers"] = server.compute_servers;
   json["locks_on_chip"] = server.locks_on_chip;
+  json["lock_table_bytes"] = server.lock_table_bytes;
+  json["lock_table_why"] = server.lock_table_why;
   return json;
 }
 

@@ -20,6 +20,7 @@
 
 #include "common/admin/host_names.h"
 #include "common/admin/program_admin.h"
+#include "common/program/fabric_flags.h"
 #include "common/program/flags_main.h"
 #include "common/program/open_patiently.h"
 #include "common/program/ready.h"
@@ -38,8 +39,6 @@ DEFINE_string(
     "where servers and clients find each other: memcached://HOST:PORT, or dir:PATH on one "
     "machine (default: a directory of this user)");
 DEFINE_string(store, "default", "name of the store");
-DEFINE_string(fabric, "shm", "shm or verbs");
-DEFINE_string(device, "", "verbs: RDMA device (default: the one that reaches the memory servers)");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_uint32(threads, 1, "worker threads, each with clients of its own");
 DEFINE_bool(pin, false, "each worker thread on a processor of its own");
@@ -105,8 +104,8 @@ constexpr ProgramInfo kProgram{
     "gossamer-compute",
     "Usage: gossamer-compute [--redis=ADDRESS:PORT] [flags]\n"
     "\n"
-    "Serves a Gossamer store to clients of the Redis protocol until SIGTERM or SIGINT. Prints one\n"
-    "line once clients can connect.\n",
+    "Serves a Gossamer store to clients of the Redis protocol until SIGTERM or SIGINT. Prints a\n"
+    "line once clients can connect, and over verbs another one about the device.\n",
     __FILE__};
 
 // How often it looks whether its store is gone.
@@ -228,8 +227,11 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   OpenOptions options;
   options.bootstrap = FLAGS_bootstrap;
   options.store = FLAGS_store;
-  options.fabric = FLAGS_fabric;
-  options.device = FLAGS_device;
+  BOOST_OUTCOME_TRY(fabric, ReadFabricFlags());
+  options.fabric = fabric.fabric;
+  options.rdma = fabric.rdma;
+  options.connection_timeout_ms = fabric.connection_timeout_ms;
+  options.sessions = FLAGS_threads;
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;
   return options;
@@ -254,8 +256,9 @@ AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway) {
   StoreWatch& watch = *attended.watch;
   const AutoSweeper* const sweeper = attended.sweeper.get();
   return {.families =
-              [metrics = gateway.metrics(), &memory = gateway.memory(), sweeper] {
+              [&store, metrics = gateway.metrics(), &memory = gateway.memory(), sweeper] {
                 Families families;
+                AddDeviceOf(store, families);
                 metrics->AddTo(families);
                 memory.AddTo(families);
                 if (sweeper != nullptr) sweeper->AddTo(families);
@@ -362,10 +365,12 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   const Status is_attended = Attend(attended);
   if (!is_attended) return Failure(kProgram, is_attended.error().message);
   if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value()));
-  const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
-                                        AddressesOf(*gateway.value()) +
-                                        (admin != nullptr ? ", admin " + admin->address() : ""),
-                                    FLAGS_ready_fd);
+  std::string line = "gossamer-compute ready: store " + open.store + ", " +
+                     AddressesOf(*gateway.value()) +
+                     (admin != nullptr ? ", admin " + admin->address() : "");
+  const std::string device = FactsText(attended.store->Device());
+  if (!device.empty()) line += "\ngossamer-compute uses: " + device;
+  const Status told = AnnounceReady(line, FLAGS_ready_fd);
   if (!told) {
     if (admin != nullptr) admin->StopServing();
     return Failure(kProgram, told.error().message);

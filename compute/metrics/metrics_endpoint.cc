@@ -55,6 +55,7 @@ class ProgramMetrics final : public MetricsEndpoint {
                        [&store] {
                          Families families;
                          AddCounters(store.counters(), families);
+                         AddDeviceOf(store, families);
                          families.Gauge("gossamer_sessions", "Sessions that are open.",
                                         uint64_t{store.sessions()});
                          return families.Take();

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "common/admin/device_state.h"
 #include "common/start_thread.h"
 #include "common/text/escape.h"
 
@@ -41,6 +42,8 @@ Json HotLeavesState(const Store& store) {
   return leaves;
 }
 
+void AddDeviceOf(const Store& store, Families& families) { AddDevice(store.Device(), families); }
+
 Json StatState(const StoreStat& stat) {
   Json servers = Json::array();
   for (const ServerStat& server : stat.servers) {
@@ -53,7 +56,9 @@ Json StatState(const StoreStat& stat) {
                     {"waiting_bytes", server.waiting_bytes},
                     {"orphaned_bytes", server.orphaned_bytes},
                     {"compute_servers", server.compute_servers},
-                    {"lock_table", server.locks_on_chip ? "device" : "dram"}});
+                    {"lock_table", server.locks_on_chip ? "device" : "dram"},
+                    {"lock_table_bytes", server.lock_table_bytes}});
+      if (!server.lock_table_why.empty()) entry["lock_table_why"] = server.lock_table_why;
     } else {
       entry["unreachable"] = server.unreachable;
     }
@@ -81,12 +86,16 @@ StoreWatch::~StoreWatch() {
 Json StoreWatch::State() {
   const std::lock_guard guard(mutex_);
   Ask();
-  return state_;
+  Json state = state_;
+  const DeviceStat device = store_.Device();
+  if (!state.empty() && !device.facts.empty()) state["device"] = DeviceState(device);
+  return state;
 }
 
 Status StoreWatch::Readiness() {
   const std::lock_guard guard(mutex_);
   Ask();
+  BOOST_OUTCOME_TRYV(DeviceReadiness(store_.Device()));
   if (troubles_.empty()) return Ok();
   return MakeError(Code::kNodeUnreachable, troubles_.begin()->second);
 }

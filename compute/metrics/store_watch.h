@@ -20,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/admin/metrics.h"
 #include "common/status.h"
 #include "gossamer/store.h"
 
@@ -27,6 +28,8 @@ namespace gossamer {
 
 // The field hot_leaves of /state, which takes no time.
 nlohmann::ordered_json HotLeavesState(const Store& store);
+// The figures of the store's RDMA device; none without one.
+void AddDeviceOf(const Store& store, Families& families);
 // The fields store, fabric and servers of /state (docs/metrics.md).
 nlohmann::ordered_json StatState(const StoreStat& stat);
 
@@ -46,10 +49,11 @@ class StoreWatch {
   StoreWatch(const StoreWatch&) = delete;
   StoreWatch& operator=(const StoreWatch&) = delete;
 
-  // The fields store, fabric and servers of /state; none before the first description is there.
+  // The fields store, fabric and servers of /state, and device where there is one; none before the
+  // first description is there.
   nlohmann::ordered_json State();
-  // Errors: NodeUnreachable, a sentence that names a memory server that cannot be reached, or says
-  // that the store is gone.
+  // Errors: NodeUnreachable, a sentence that says why the RDMA device cannot be used, names a memory
+  // server that cannot be reached, or says that the store is gone.
   Status Readiness();
   // Whether the store is gone and another one has its name (Store::Stat). It stays so.
   bool IsGone() const { return is_gone_; }

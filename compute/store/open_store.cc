@@ -37,7 +37,7 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
   ComputePortOptions port_options;
-  port_options.device = options.device;
+  port_options.rdma = options.rdma;
   port_options.connection_timeout_ms = options.connection_timeout_ms;
   std::unique_ptr<OpenStore> store(new OpenStore());
   BOOST_OUTCOME_TRYV(store->BeginObservation(options.observer));
@@ -47,8 +47,8 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   find.store = options.store;
   // Probe only the server with the root, which every operation needs. Others are probed on
   // connecting.
-  find.probe = [probe = FabricProbe(options.connection_timeout_ms)](const StoreRecord& record,
-                                                                    const MemberRecord& member) {
+  find.probe = [probe = FabricProbe(options.rdma, options.connection_timeout_ms)](
+                   const StoreRecord& record, const MemberRecord& member) {
     return member.server == ServerId{0} ? probe(record, member) : Liveness::kAlive;
   };
   BOOST_OUTCOME_TRY(record, FindStore(*bootstrap, find));
@@ -56,6 +56,9 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
     return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
                                                  record.fabric + ", not on " + options.fabric);
   }
+  // Two endpoints more: the lease keeper's, and that of the background's session.
+  BOOST_OUTCOME_TRYV(store->port_->CheckRoomFor(options.sessions + 2,
+                                                static_cast<uint32_t>(record.servers.size())));
   store->bootstrap_ = std::move(bootstrap);
   return Finish(std::move(store), record,
                 {.cache_bytes = options.cache_bytes, .lock_timeout_ms = options.lock_timeout_ms});
@@ -68,7 +71,6 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   memory_options.memory_bytes = options.memory_bytes;
   memory_options.parameters = options.parameters;
   memory_options.chunk_bytes = options.chunk_bytes;
-  memory_options.on_chip_locks = options.on_chip_locks;
   memory_options.touch = options.touch_memory;
   BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(memory_options));
   store->memory_ = std::move(memory);
@@ -249,7 +251,10 @@ Status OpenStore::StartKeeper(uint32_t most_connection_ms) {
   if (keeper_runs_ || !port_options_) return Ok();
   auto [fabric, options] = *port_options_;
   options.connection_timeout_ms = std::min(options.connection_timeout_ms, most_connection_ms);
-  options.device = port_->device();  // a port without connections cannot choose it
+  // A port without connections cannot choose it.
+  for (const auto& [name, value] : port_->device().facts) {
+    if (name == "device") options.rdma.device = value;
+  }
   BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
   BOOST_OUTCOME_TRYV(keeper_->Start(std::move(port)));
   keeper_runs_ = true;

@@ -64,6 +64,7 @@ class OpenStore final : public Store, StoreEvents {
   Counters counters() const override;
   size_t sessions() const override { return shared_->counts.sessions(); }
   std::vector<HotLeaf> HotLeaves(size_t most) const override;
+  DeviceStat Device() const override { return port_->device(); }
   Result<StoreStat> Stat() override;
   Result<StoreUse> MeasureMemory(const std::function<void(uint64_t)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t)>& progress) override;

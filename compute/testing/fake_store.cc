@@ -323,6 +323,8 @@ Result<StoreStat> FakeStore::Stat() {
                             .block_extent_bytes = uint64_t{64} << 20,
                             .compute_servers = 1,
                             .locks_on_chip = false,
+                            .lock_table_bytes = 256 << 10,
+                            .lock_table_why = {},
                             .unreachable = {}});
   }
   return stat;

@@ -412,7 +412,7 @@ class Steps {
 
   FuzzBytes input_;
   ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + kHeapBytes, kChunk),
-                          LockTablePlacement::kDram, kLease};
+                          LockTableFacts{}, kLease};
   Endpoint::Clock::time_point now_{std::chrono::hours(5)};
   std::array<std::byte, kMaxControlBytes> reply_{};
   std::map<uint64_t, Lease> leases_;                // the last one of each client

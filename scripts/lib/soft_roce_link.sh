@@ -23,6 +23,18 @@ make_soft_roce_link() {
     rdma link add "$device" type rxe netdev "$interface"
 }
 
+# The address of the first or the second of two machines with a cable between them.
+machine_address() { echo "192.0.2.$1"; }
+
+# make_soft_roce_cable DEVICE INTERFACE MACHINE: likewise, on an interface that is there.
+make_soft_roce_cable() {
+  local device=$1 interface=$2 machine=$3
+  ip link set lo up &&
+    ip address add "$(machine_address "$machine")/24" dev "$interface" &&
+    ip link set "$interface" up &&
+    rdma link add "$device" type rxe netdev "$interface"
+}
+
 # remove_soft_roce_link DEVICE INTERFACE: removes whatever of the link is there.
 remove_soft_roce_link() {
   local device=$1 interface=$2

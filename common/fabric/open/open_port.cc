@@ -1,9 +1,5 @@
 #include "common/fabric/open/open_port.h"
 
-#include <fmt/core.h>
-
-#include <string>
-
 #include "common/fabric/shm/compute_port.h"
 #include "common/fabric/shm/memory_port.h"
 #include "common/fabric/simulated_network.h"
@@ -13,15 +9,6 @@
 namespace gossamer {
 namespace {
 
-constexpr uint32_t kMaxTimeoutMs = 3'600'000;  // far from the largest int
-
-// Without a bound, waiting for a lost peer would never end.
-Status CheckTimeout(uint32_t timeout_ms) {
-  if (timeout_ms != 0 && timeout_ms <= kMaxTimeoutMs) return Ok();
-  return MakeError(Code::kInvalidArgument, fmt::format("connection timeout of {} ms: give 1 to {}",
-                                                       timeout_ms, kMaxTimeoutMs));
-}
-
 Error NoNetwork() {
   return MakeError(Code::kInvalidArgument, "the simulated fabric needs a network");
 }
@@ -30,7 +17,8 @@ Error NoNetwork() {
 
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
                                                    const MemoryPortOptions& options) {
-  BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
+  BOOST_OUTCOME_TRYV(CheckConnectionTimeout(options.connection_timeout_ms));
+  BOOST_OUTCOME_TRYV(CheckRdmaOptions(kind, options.rdma));
   switch (kind) {
     case FabricKind::kShm: return shm::OpenMemoryPort(options);
     case FabricKind::kVerbs: return verbs::OpenMemoryPort(options);
@@ -43,7 +31,8 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
                                                      const ComputePortOptions& options) {
-  BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
+  BOOST_OUTCOME_TRYV(CheckConnectionTimeout(options.connection_timeout_ms));
+  BOOST_OUTCOME_TRYV(CheckRdmaOptions(kind, options.rdma));
   if (options.client_uuid == 0) {
     return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
   }

@@ -10,8 +10,8 @@
 
 namespace gossamer {
 
-// Errors: InvalidArgument for a time-out outside 1 ms to 1 hour, for a compute server without a
-// uuid, and for FabricKind::kSim without a network; else as of the fabric.
+// Errors: InvalidArgument as of CheckConnectionTimeout and CheckRdmaOptions, for a compute server
+// without a uuid, and for FabricKind::kSim without a network; else as of the fabric.
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
                                                    const MemoryPortOptions& options);
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,

@@ -1,9 +1,15 @@
 #include "common/fabric/open/open_port.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
 
 namespace gossamer {
 namespace {
+
+using ::testing::HasSubstr;
 
 MemoryPortOptions SmallMemory() {
   MemoryPortOptions options;
@@ -34,6 +40,44 @@ TEST(OpenPort, ATimeoutIsABound) {
   }
   EXPECT_TRUE(OpenMemoryPort(FabricKind::kShm, SmallMemory()));
   EXPECT_TRUE(OpenComputePort(FabricKind::kShm, OneClient()));
+}
+
+TEST(OpenPort, OnlyVerbsHasADevice) {
+  const RdmaOptions wrong[] = {{.device = "mlx5_0"},
+                               {.port = 1},
+                               {.gid_index = 0},
+                               {.path_mtu = 1024},
+                               {.traffic_class = 0}};
+  for (const RdmaOptions& rdma : wrong) {
+    const Status checked = CheckRdmaOptions(FabricKind::kShm, rdma);
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(checked.error().message, HasSubstr("only --fabric=verbs has a device"));
+    EXPECT_TRUE(CheckRdmaOptions(FabricKind::kVerbs, rdma)) << checked.error().message;
+    MemoryPortOptions memory = SmallMemory();
+    memory.rdma = rdma;
+    EXPECT_FALSE(OpenMemoryPort(FabricKind::kShm, memory));
+    ComputePortOptions compute = OneClient();
+    compute.rdma = rdma;
+    EXPECT_FALSE(OpenComputePort(FabricKind::kShm, compute));
+  }
+}
+
+TEST(OpenPort, NoDeviceHasThese) {
+  const std::pair<RdmaOptions, std::string> cases[] = {
+      {{.port = 256}, "--ib_port=256: ports have the numbers 1 to 255"},
+      {{.gid_index = -2}, "--gid_index=-2: give 0 to 255"},
+      {{.gid_index = 256}, "--gid_index=256: give 0 to 255"},
+      {{.path_mtu = 1500}, "--path_mtu=1500: give 256, 512, 1024, 2048 or 4096"},
+      {{.path_mtu = 128}, "--path_mtu=128"},
+      {{.path_mtu = 8192}, "--path_mtu=8192"},
+      {{.traffic_class = 256}, "--traffic_class=256: give 0 to 255"},
+      {{.traffic_class = -2}, "--traffic_class=-2"}};
+  for (const auto& [rdma, sentence] : cases) {
+    const Status checked = CheckRdmaOptions(FabricKind::kVerbs, rdma);
+    ASSERT_FALSE(checked) << sentence;
+    EXPECT_THAT(checked.error().message, HasSubstr(sentence));
+  }
 }
 
 TEST(OpenPort, AComputeServerHasAUuid) {

@@ -45,7 +45,10 @@ class ShmMemoryPort final : public MemoryPort {
  public:
   ShmMemoryPort(const MemoryPortOptions& options, std::shared_ptr<SharedMemory> memory,
                 ListeningSocket listener)
-      : options_(options), memory_(std::move(memory)), listener_(std::move(listener)) {}
+      : options_(options),
+        lock_table_{LockTablePlacement::kDram, options.lock_table_bytes, {}},
+        memory_(std::move(memory)),
+        listener_(std::move(listener)) {}
   ~ShmMemoryPort() override { Stop(); }
 
   Status Start(ControlHandler& handler, uint64_t incarnation) override;
@@ -54,7 +57,7 @@ class ShmMemoryPort final : public MemoryPort {
   void Stop() override;
   std::span<std::byte> region() override;
   std::string address() const override { return listener_.path(); }
-  LockTablePlacement lock_table_placement() const override { return LockTablePlacement::kDram; }
+  const LockTableFacts& lock_table() const override { return lock_table_; }
   uint32_t path_mtu() const override { return kPathMtu; }
   std::string memory_description() const override { return memory_->description(); }
 
@@ -126,6 +129,7 @@ class ShmMemoryPort final : public MemoryPort {
   void Quiesce(Connection& connection);
 
   const MemoryPortOptions options_;
+  const LockTableFacts lock_table_;
   const std::shared_ptr<SharedMemory> memory_;
   ListeningSocket listener_;
   ControlHandler* handler_ = nullptr;

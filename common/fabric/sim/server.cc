@@ -23,8 +23,11 @@ Server::Server(SimNetwork& network, const MemoryPortOptions& options, uint64_t n
     : network_(network),
       number_(number),
       region_bytes_(options.region_bytes),
-      lock_table_bytes_(options.lock_table_bytes),
-      on_chip_locks_(options.on_chip_locks),
+      lock_table_facts_{options.on_chip_locks == OnChipLocks::kNever
+                            ? LockTablePlacement::kDram
+                            : LockTablePlacement::kDeviceMemory,
+                        options.lock_table_bytes,
+                        {}},
       path_mtu_(network.options().path_mtu),
       atomic_slots_(size_t{2} * network.costs().atomic_slots),
       tick_(network.server_events.Take()),

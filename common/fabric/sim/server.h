@@ -59,9 +59,11 @@ class Server final : public MemoryPort {
   uint64_t number() const { return number_; }
   std::span<std::byte> space(Space space) {
     return space == Space::kRegion ? std::span(region_.data(), region_bytes_)
-                                   : std::span(lock_table_.data(), lock_table_bytes_);
+                                   : std::span(lock_table_.data(), lock_table_facts_.bytes);
   }
-  bool on_chip_locks() const { return on_chip_locks_; }
+  bool on_chip_locks() const {
+    return lock_table_facts_.placement == LockTablePlacement::kDeviceMemory;
+  }
 
   Status Start(ControlHandler& handler, uint64_t incarnation) override;
   // Breaks all queue pairs; nothing lands afterwards.
@@ -72,9 +74,7 @@ class Server final : public MemoryPort {
   bool observes_death() const override;
   std::span<std::byte> region() override { return space(Space::kRegion); }
   std::string address() const override;
-  LockTablePlacement lock_table_placement() const override {
-    return on_chip_locks_ ? LockTablePlacement::kDeviceMemory : LockTablePlacement::kDram;
-  }
+  const LockTableFacts& lock_table() const override { return lock_table_facts_; }
   std::string memory_description() const override { return "simulated"; }
   bool serving() const { return handler_ != nullptr; }
   uint64_t incarnation() const { return incarnation_; }
@@ -125,8 +125,7 @@ class Server final : public MemoryPort {
   const uint64_t number_;
   bool started_ = false;
   const uint64_t region_bytes_;
-  const uint64_t lock_table_bytes_;
-  const bool on_chip_locks_;
+  const LockTableFacts lock_table_facts_;
   uint32_t path_mtu_;
   MemoryMapping region_;
   MemoryMapping lock_table_;

@@ -83,7 +83,7 @@ class SimCluster {
     MemoryPortOptions memory;
     memory.region_bytes = uint64_t{1} << 20;
     memory.lock_table_bytes = 4096;
-    memory.on_chip_locks = on_chip_locks;
+    memory.on_chip_locks = on_chip_locks ? OnChipLocks::kIfPossible : OnChipLocks::kNever;
     memory.network = &network_;
     memory_ = OpenMemoryPort(FabricKind::kSim, memory).value();
     EXPECT_TRUE(memory_->Start(handler_, RandomId()));

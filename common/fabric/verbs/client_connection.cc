@@ -13,9 +13,6 @@ constexpr uint64_t kLifeSign = kControlDepth + 1;
 // Each poll brings at most as many requests as a client may have in flight.
 constexpr int kPollsPerTurn = 2;
 
-// A client whose queue pair broke has this many life-sign periods to replace it.
-constexpr uint32_t kBrokenAsks = 4;
-
 }  // namespace
 
 Result<std::unique_ptr<ClientConnection>> ClientConnection::Open(const Device& device,
@@ -88,10 +85,9 @@ bool ClientConnection::Serve(ControlHandler& handler) {
 
 // A broken queue pair needs no answer: the client finds out by itself, and replaces it.
 void ClientConnection::OnCompletion(const ibv_wc& completion) {
-  if (completion.wr_id == kLifeSign) asked_for_life_ = false;
+  if (completion.wr_id == kLifeSign) unanswered_ = 0;
   if (completion.status != IBV_WC_SUCCESS) {
     times_broken_ = std::max(times_broken_, 1U);
-    if (completion.status == IBV_WC_RETRY_EXC_ERR) lost_ = true;
     return;
   }
   if (completion.wr_id == kLifeSign) return;
@@ -103,9 +99,13 @@ void ClientConnection::OnCompletion(const ibv_wc& completion) {
 }
 
 void ClientConnection::AskForLife() {
-  if (!established_ || asked_for_life_) return;
+  if (!established_) return;
   if (times_broken_ > 0) {
-    lost_ |= ++times_broken_ > kBrokenAsks;
+    lost_ |= ++times_broken_ > kLifePeriods;
+    return;
+  }
+  if (unanswered_ > 0) {
+    lost_ |= ++unanswered_ > kLifePeriods;
     return;
   }
   ibv_send_wr request{};
@@ -113,7 +113,7 @@ void ClientConnection::AskForLife() {
   request.opcode = IBV_WR_RDMA_WRITE;
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
-  asked_for_life_ = ibv_post_send(id_->qp, &request, &refused) == 0;
+  if (ibv_post_send(id_->qp, &request, &refused) == 0) unanswered_ = 1;
 }
 
 // A message that is no request breaks the connection.

@@ -20,6 +20,9 @@
 
 namespace gossamer::verbs {
 
+// Requests for a sign of life within the time for which a client may be silent.
+inline constexpr uint32_t kLifePeriods = 4;
+
 class ClientConnection {
  public:
   // Makes the queue pair of connect request `id`, with receives posted. Takes over `id` unless it
@@ -39,10 +42,10 @@ class ClientConnection {
   void OnEstablished() { established_ = true; }
   // Requests a sign of life from the client's device by a WRITE of length 0, because a client whose
   // machine is gone sends no disconnect. The device also answers for a process that is merely
-  // stopped.
+  // stopped. Called once in each of the periods.
   void AskForLife();
-  // True if no sign of life came within all retries, or the queue pair broke some time ago and was
-  // not replaced.
+  // True if no sign of life came for all periods, or if the queue pair broke so long ago and was not
+  // replaced: a network that is down for less costs the client nothing.
   bool lost() const { return lost_; }
 
   // Answers requests that have arrived, up to a limit so that other connections get their turn.
@@ -78,8 +81,8 @@ class ClientConnection {
   uint32_t free_replies_ = kControlDepth;
   uint32_t next_reply_ = 0;
   bool established_ = false;
-  bool asked_for_life_ = false;  // not answered yet
-  uint32_t times_broken_ = 0;    // times the queue pair was found in its error state
+  uint32_t unanswered_ = 0;    // periods since the last sign of life was requested; 0: it came
+  uint32_t times_broken_ = 0;  // times the queue pair was found in its error state
   bool lost_ = false;
   std::deque<Request> requests_;  // waiting for a free reply
 };

@@ -3,11 +3,12 @@
 #include <vector>
 
 #include "common/fabric/verbs/endpoint.h"
+#include "common/fabric/verbs/locked_memory.h"
 
 namespace gossamer::verbs {
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) {
-  BOOST_OUTCOME_TRYV(CheckDevices(options.device));
+  BOOST_OUTCOME_TRYV(CheckDevices(options.rdma.device));
   return std::unique_ptr<ComputePort>(std::make_unique<VerbsComputePort>(options));
 }
 
@@ -25,8 +26,8 @@ Status VerbsComputePort::Connect(ServerId server, const std::string& address,
     std::shared_ptr<Device> device;
     {
       const std::lock_guard lock(mutex_);
-      if (device_ == nullptr && !options_.device.empty()) {
-        BOOST_OUTCOME_TRY(named, Device::Find(options_.device));
+      if (device_ == nullptr && !options_.rdma.device.empty()) {
+        BOOST_OUTCOME_TRY(named, Device::Find(options_.rdma.device));
         device_ = std::move(named);
       }
       device = device_;
@@ -36,6 +37,10 @@ Status VerbsComputePort::Connect(ServerId server, const std::string& address,
     const std::lock_guard lock(mutex_);
     if (device_ != device) continue;  // another thread has chosen the device meanwhile
     device_ = peer.device;
+    if (facts_.empty()) {
+      facts_ = std::move(peer.facts);
+      port_number_ = peer.port_number;
+    }
     peers_.insert_or_assign(server, std::move(peer));
     return Ok();
   }
@@ -47,7 +52,7 @@ Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
   {
     const std::lock_guard lock(mutex_);
     if (device_ == nullptr) {
-      BOOST_OUTCOME_TRY(found, Device::Find(options_.device));
+      BOOST_OUTCOME_TRY(found, Device::Find(options_.rdma.device));
       device_ = std::move(found);
     }
     device = device_;
@@ -58,9 +63,14 @@ Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
   return std::unique_ptr<Endpoint>(std::move(endpoint));
 }
 
-std::string VerbsComputePort::device() {
+Status VerbsComputePort::CheckRoomFor(uint32_t endpoints, uint32_t servers) {
+  return CheckLockedMemory(OwnLockedMemory(), BytesLockedBy(endpoints, servers));
+}
+
+DeviceStat VerbsComputePort::device() {
   const std::lock_guard lock(mutex_);
-  return device_ == nullptr ? std::string() : device_->name();
+  if (facts_.empty()) return {};
+  return {facts_, device_->events().Trouble(port_number_), device_->events().Counts()};
 }
 
 }  // namespace gossamer::verbs

@@ -8,6 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "common/fabric/verbs/device_facts.h"
+#include "common/fabric/verbs/path.h"
+
 namespace gossamer::verbs {
 namespace {
 
@@ -18,22 +21,6 @@ constexpr int kConsumerReject = 28;
 
 // How long `Await` waits for an event before it reads the clock.
 constexpr int kWaitMs = 10;
-
-// This machine's address of entry `gid_index`, as the source of connections.
-Result<SocketAddress> AddressOfGid(const Device& device, int gid_index, bool is_v6) {
-  namespace ip = boost::asio::ip;
-  ibv_gid gid{};
-  if (ibv_query_gid(device.verbs(), 1, gid_index, &gid) != 0) {
-    return MakeError(Code::kInvalidArgument,
-                     fmt::format("{} has no gid with index {}", device.name(), gid_index));
-  }
-  ip::address_v6::bytes_type bytes;
-  std::ranges::copy(gid.raw, bytes.begin());
-  if (is_v6) return SocketAddress(ip::address_v6(bytes), 0);
-  ip::address_v4::bytes_type last;
-  std::copy(bytes.end() - last.size(), bytes.end(), last.begin());
-  return SocketAddress(ip::address_v4(last), 0);
-}
 
 }  // namespace
 
@@ -57,17 +44,23 @@ bool Connection::PeerIsGone() {
   return true;  // After establishment, every event is an end.
 }
 
-bool RetryWhileStale::Again(const Error& error) {
+bool ConnectRetry::Again(const Error& error) {
   if (error.code != Code::kContended || Clock::now() >= deadline_) return false;
   // Randomised: probes that collided once would collide again after equal pauses.
   next_try_ = Clock::now() + std::chrono::microseconds(500 + random_() % 10'000);
   return true;
 }
 
+AttemptEnd ConnectRetry::NextEnd() const {
+  const Clock::time_point half = deadline_ - half_;
+  const bool is_last = Clock::now() >= half;
+  return {is_last ? deadline_ : half, is_last};
+}
+
 // ---- One attempt
 
 int ConnectAttempt::left_ms() const {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_.at - Clock::now());
   return static_cast<int>(std::max<int64_t>(left.count(), 0));
 }
 
@@ -75,16 +68,24 @@ Error ConnectAttempt::Unreachable(const std::string& why) const {
   return MakeError(Code::kNodeUnreachable, ToString(address_) + ": " + why);
 }
 
+Error ConnectAttempt::UnreachableNow(const std::string& why) const {
+  Error error = Unreachable(why);
+  if (!end_.is_last) error.code = Code::kContended;
+  return error;
+}
+
 Error ConnectAttempt::Unexpected(const Event& event) const {
   std::string why = rdma_event_str(event.type);
   if (event.status < 0) why += ": " + ErrnoText(-event.status);
-  return Unreachable(why);
+  const bool is_of_network = event.type == RDMA_CM_EVENT_ADDR_ERROR ||
+                             event.type == RDMA_CM_EVENT_ROUTE_ERROR ||
+                             event.type == RDMA_CM_EVENT_UNREACHABLE;
+  return is_of_network ? UnreachableNow(why) : Unreachable(why);
 }
 
 Result<ConnectAttempt> ConnectAttempt::Begin(const SocketAddress& address, const Device* device,
-                                             const ComputePortOptions& options,
-                                             Clock::time_point deadline) {
-  ConnectAttempt attempt(address, device, options, deadline);
+                                             const ComputePortOptions& options, AttemptEnd end) {
+  ConnectAttempt attempt(address, device, options, end);
   BOOST_OUTCOME_TRYV(attempt.ResolveAddress());
   return attempt;
 }
@@ -97,9 +98,9 @@ Status ConnectAttempt::ResolveAddress() {
 
   SocketAddress to = address_;
   SocketAddress from;
-  const bool choose_source = options_->gid_index >= 0 && device_ != nullptr;
+  const bool choose_source = options_->rdma.gid_index >= 0 && device_ != nullptr;
   if (choose_source) {
-    BOOST_OUTCOME_TRY(address, AddressOfGid(*device_, options_->gid_index, to.address().is_v6()));
+    BOOST_OUTCOME_TRY(address, AddressOfGid(*device_, options_->rdma, to.address().is_v6()));
     from = address;
   }
   if (rdma_resolve_addr(id, choose_source ? from.data() : nullptr, to.data(), left_ms()) != 0) {
@@ -112,18 +113,16 @@ Status ConnectAttempt::ResolveAddress() {
 Status ConnectAttempt::ResolveRoute() {
   rdma_cm_id* const id = connection_.id.get();
   if (id->verbs == nullptr) return Unreachable("no RDMA device reaches it");
-  const std::string name = ibv_get_device_name(id->verbs->device);
-  if (!options_->device.empty() && options_->device != name) {
-    return MakeError(Code::kInvalidArgument, ToString(address_) + " is reached by device " + name +
-                                                 ", not by " + options_->device);
-  }
+  BOOST_OUTCOME_TRYV(CheckDeviceAndPort(*id, options_->rdma, address_, false));
   if (device_ != nullptr && device_->verbs() != id->verbs) {
     return MakeError(Code::kUnsupported,
-                     ToString(address_) + " is reached by device " + name +
-                         ", other memory servers by " + device_->name() +
+                     ToString(address_) + " is reached by device " +
+                         ibv_get_device_name(id->verbs->device) + ", other memory servers by " +
+                         device_->name() +
                          ": all memory servers of a compute server share one device");
   }
-  uint8_t ack_timeout = AckTimeoutExponent(options_->connection_timeout_ms, kRetryCount);
+  BOOST_OUTCOME_TRYV(SetTrafficClass(*id, options_->rdma));
+  uint8_t ack_timeout = ClientAckTimeout(options_->connection_timeout_ms);
   if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
                       sizeof ack_timeout) != 0) {
     return ErrnoError(Code::kUnsupported, "setting the ACK timeout of a connection");
@@ -140,8 +139,8 @@ Result<std::optional<ConnectAttempt::Event>> ConnectAttempt::NextEvent() {
     if (errno != EINTR && errno != EAGAIN) {
       return ErrnoError(Code::kNodeUnreachable, "waiting for " + ToString(address_));
     }
-    if (Clock::now() < deadline_) return std::nullopt;
-    return Unreachable(fmt::format("no answer within {} ms", options_->connection_timeout_ms));
+    if (Clock::now() < end_.at) return std::nullopt;
+    return UnreachableNow(fmt::format("no answer within {} ms", options_->connection_timeout_ms));
   }
   Event event{raw->event, raw->status, {}, 0};
   const rdma_conn_param& param = raw->param.conn;
@@ -182,13 +181,9 @@ Status ConnectAttempt::Await() {
   }
 }
 
-Result<Connection> ConnectAttempt::MakeQueuePair(const Peer& peer, ibv_cq* queue) {
-  const QueuePairSize& size = peer.device->queue_pair_size();
-  ibv_qp_init_attr wanted{};
-  wanted.qp_type = IBV_QPT_RC;
-  wanted.send_cq = wanted.recv_cq = queue;
-  wanted.cap = {SendDepth(size.verbs), kControlDepth, 1, 1, size.inline_bytes};
-  if (rdma_create_qp(connection_.id.get(), peer.device->protection_domain(), &wanted) != 0) {
+Result<Connection> ConnectAttempt::MakeQueuePair(const Peer& peer, ibv_pd* domain, ibv_cq* queue) {
+  ibv_qp_init_attr_ex wanted = QueuePairAttributes(peer.device->queue_pair_size(), domain, queue);
+  if (rdma_create_qp_ex(connection_.id.get(), &wanted) != 0) {
     const int error = errno;
     return LockingError(Code::kNoResources, "making a queue pair on " + peer.device->name(), error);
   }
@@ -271,19 +266,14 @@ Status ConnectAttempt::CheckPath(Connection& connection) const {
   connection.path_mtu = MtuBytes(attributes.path_mtu);
   const ComputePortOptions& options = *options_;
   BOOST_OUTCOME_TRYV(CheckPathMtu(options, connection.path_mtu, ToString(address_)));
-  if (options.path_mtu != 0 && options.path_mtu != connection.path_mtu) {
-    return MakeError(
-        Code::kInvalidArgument,
-        fmt::format(
-            "the path to {} has an MTU of {} bytes, not {}: set the MTU of the network interface",
-            ToString(address_), connection.path_mtu, options.path_mtu));
-  }
-  if (options.gid_index >= 0 && attributes.ah_attr.is_global != 0 &&
-      attributes.ah_attr.grh.sgid_index != options.gid_index) {
+  BOOST_OUTCOME_TRYV(
+      CheckWantedMtu(options.rdma, connection.path_mtu, "the path to " + ToString(address_)));
+  if (options.rdma.gid_index >= 0 && attributes.ah_attr.is_global != 0 &&
+      attributes.ah_attr.grh.sgid_index != options.rdma.gid_index) {
     return MakeError(
         Code::kInvalidArgument,
         fmt::format("the connection manager uses gid index {} to reach {}, not {}",
-                    attributes.ah_attr.grh.sgid_index, ToString(address_), options.gid_index));
+                    attributes.ah_attr.grh.sgid_index, ToString(address_), options.rdma.gid_index));
   }
   return Ok();
 }
@@ -294,8 +284,8 @@ namespace {
 
 Result<Peer> ProbeOnce(const SocketAddress& address, uint64_t incarnation,
                        std::shared_ptr<Device> device, const ComputePortOptions& options,
-                       RetryWhileStale::Clock::time_point deadline) {
-  BOOST_OUTCOME_TRY(attempt, ConnectAttempt::Begin(address, device.get(), options, deadline));
+                       AttemptEnd end) {
+  BOOST_OUTCOME_TRY(attempt, ConnectAttempt::Begin(address, device.get(), options, end));
   BOOST_OUTCOME_TRYV(attempt.Await());
   if (device == nullptr) {
     BOOST_OUTCOME_TRY(opened, Device::Open(attempt.verbs()));
@@ -308,16 +298,18 @@ Result<Peer> ProbeOnce(const SocketAddress& address, uint64_t incarnation,
   BOOST_OUTCOME_TRYV(attempt.Send(connection, request));
   BOOST_OUTCOME_TRYV(attempt.Await());
   BOOST_OUTCOME_TRY(info, attempt.Probed());
-  return Peer{address, std::move(device), info.incarnation};
+  Peer peer{address, std::move(device), info.incarnation, {}, connection.id->port_num};
+  peer.facts = FactsOf(*peer.device, *connection.id);
+  return peer;
 }
 
 }  // namespace
 
 Result<Peer> ProbePeer(const SocketAddress& address, uint64_t incarnation,
                        const std::shared_ptr<Device>& device, const ComputePortOptions& options) {
-  RetryWhileStale retry(options);
+  ConnectRetry retry(options);
   while (true) {
-    Result<Peer> peer = ProbeOnce(address, incarnation, device, options, retry.deadline());
+    Result<Peer> peer = ProbeOnce(address, incarnation, device, options, retry.NextEnd());
     if (peer || !retry.Again(peer.error())) return peer;
     std::this_thread::sleep_until(retry.next_try());
   }

@@ -12,6 +12,8 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/fabric/compute_port.h"
 #include "common/fabric/verbs/address.h"
@@ -46,21 +48,33 @@ struct Connection {
   bool PeerIsGone();
 };
 
-// The server's connection manager identifies connections by their queue pair's number, and refuses
-// a number that it still knows (Contended): that of a client that has just died, or, as all probes
-// have number 0, of another concurrent probe of this machine. Retry a little later.
-class RetryWhileStale {
+// When an attempt to connect ends, and whether there is another one behind it.
+struct AttemptEnd {
+  std::chrono::steady_clock::time_point at;
+  bool is_last = true;
+};
+
+// Attempts to connect within the connection time-out. An attempt that may be followed by another
+// ends with Contended:
+//   - The server's connection manager identifies connections by their queue pair's number, and
+//     refuses a number that it still knows: that of a client that has just died, or, as all probes
+//     have number 0, of another concurrent probe of this machine.
+//   - The network may have been down for a moment. The connection manager sends a request again
+//     after four seconds only, so the second half of the time has an attempt of its own.
+class ConnectRetry {
  public:
   using Clock = std::chrono::steady_clock;
-  explicit RetryWhileStale(const ComputePortOptions& options)
-      : deadline_(Clock::now() + std::chrono::milliseconds(options.connection_timeout_ms)) {}
+  explicit ConnectRetry(const ComputePortOptions& options)
+      : half_(std::chrono::milliseconds(options.connection_timeout_ms) / 2),
+        deadline_(Clock::now() + 2 * half_) {}
   // Whether to try again after `error`, at `next_try`.
   bool Again(const Error& error);
   Clock::time_point next_try() const { return next_try_; }
   bool pauses() const { return Clock::now() < next_try_; }
-  Clock::time_point deadline() const { return deadline_; }
+  AttemptEnd NextEnd() const;
 
  private:
+  Clock::duration half_;
   Clock::time_point deadline_;
   Clock::time_point next_try_{};
   std::minstd_rand random_{std::random_device{}()};
@@ -71,6 +85,9 @@ struct Peer {
   SocketAddress address;
   std::shared_ptr<Device> device;  // reaches the address
   uint64_t incarnation = 0;
+  // Of the device, and of its port that reaches the address.
+  std::vector<std::pair<std::string, std::string>> facts;
+  uint8_t port_number = 0;
 };
 
 // Checks whether `incarnation` (0: any) is at `address`, over `device` if not null. Errors:
@@ -86,8 +103,7 @@ class ConnectAttempt {
   // `device`: the one that must reach the address; may be null. Requires (unchecked): `options`
   // outlive the attempt.
   static Result<ConnectAttempt> Begin(const SocketAddress& address, const Device* device,
-                                      const ComputePortOptions& options,
-                                      Clock::time_point deadline);
+                                      const ComputePortOptions& options, AttemptEnd end);
 
   // Proceeds as far as possible without waiting. kDone: the route is found, and `Send`
   // comes next; after `Send`: the server has answered.
@@ -95,15 +111,16 @@ class ConnectAttempt {
   // Blocks until `Step` returns kDone.
   Status Await();
 
-  // After the route is found: the identifier with a queue pair whose completions go to `queue`.
+  // After the route is found: the identifier with a queue pair in `domain`, whose completions go to
+  // `queue`.
   // Receives can be posted to it.
-  Result<Connection> MakeQueuePair(const Peer& peer, ibv_cq* queue);
+  Result<Connection> MakeQueuePair(const Peer& peer, ibv_pd* domain, ibv_cq* queue);
   // The same without a queue pair, for probes.
   Connection TakeConnection() { return std::move(connection_); }
   Status Send(const Connection& connection, const ConnectRequest& request);
 
   // Evaluates the answer. Ok: the server has destroyed the connection to be replaced, and accepted
-  // this one. Errors: Contended: see RetryWhileStale.
+  // this one. Errors: Contended: see ConnectRetry.
   Status Established(Connection& connection) const;
   // Evaluates the answer to a probe.
   Result<ConnectReply> Probed() const;
@@ -119,8 +136,8 @@ class ConnectAttempt {
   };
 
   ConnectAttempt(const SocketAddress& address, const Device* device,
-                 const ComputePortOptions& options, Clock::time_point deadline)
-      : address_(address), device_(device), options_(&options), deadline_(deadline) {}
+                 const ComputePortOptions& options, AttemptEnd end)
+      : address_(address), device_(device), options_(&options), end_(end) {}
   Status ResolveAddress();
   Status ResolveRoute();
   // Returns nullopt if there is no event yet.
@@ -128,6 +145,8 @@ class ConnectAttempt {
   int left_ms() const;
   static std::optional<ConnectReply> ReadReply(const Event& event);
   Error Unreachable(const std::string& why) const;
+  // Of what may be better in a moment.
+  Error UnreachableNow(const std::string& why) const;
   Error Unexpected(const Event& event) const;
   Error Rejected() const;
   Status CheckPath(Connection& connection) const;
@@ -135,7 +154,7 @@ class ConnectAttempt {
   SocketAddress address_;
   const Device* device_;
   const ComputePortOptions* options_;
-  Clock::time_point deadline_;
+  AttemptEnd end_;
   Stage stage_ = Stage::kAddress;
   Connection connection_;                  // until it is taken
   rdma_event_channel* channel_ = nullptr;  // of connection_

@@ -20,13 +20,12 @@ constexpr int kEventsPerTurn = 64;  // of one kind, before the other kinds' turn
 }  // namespace
 
 ControlService::ControlService(const Device& device, rdma_event_channel* channel,
-                               rdma_cm_id* listener, const ConnectReply& info,
-                               uint32_t connection_timeout_ms)
+                               rdma_cm_id* listener, const ConnectReply& info, uint32_t silence_ms)
     : device_(device),
       channel_(channel),
       listener_(listener),
       info_(info),
-      connection_timeout_ms_(connection_timeout_ms) {}
+      silence_ms_(silence_ms) {}
 
 Status ControlService::Start(ControlHandler& handler) {
   handler_ = &handler;
@@ -36,7 +35,6 @@ Status ControlService::Start(ControlHandler& handler) {
   }
   BOOST_OUTCOME_TRYV(SetNonBlocking(completion_channel_->fd));
   BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
-  BOOST_OUTCOME_TRYV(SetNonBlocking(device_.verbs()->async_fd));
   wake_event_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_event_) return ErrnoError(Code::kNoResources, "making an event descriptor");
   if (rdma_listen(listener_, kBacklog) != 0) {
@@ -85,32 +83,30 @@ void ControlService::DropAllOf(uint64_t client_uuid) {
 }
 
 void ControlService::Run() {
-  std::array<pollfd, 4> waiting{{{wake_event_.get(), POLLIN, 0},
+  std::array<pollfd, 3> waiting{{{wake_event_.get(), POLLIN, 0},
                                  {completion_channel_->fd, POLLIN, 0},
-                                 {channel_->fd, POLLIN, 0},
-                                 {device_.verbs()->async_fd, POLLIN, 0}}};
-  // All retries of one ask end in the other half of the time-out.
-  const std::chrono::milliseconds interval(std::max(connection_timeout_ms_ / 2, 1U));
+                                 {channel_->fd, POLLIN, 0}}};
+  const std::chrono::milliseconds interval(std::max(silence_ms_ / kLifePeriods, 1U));
   while (true) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next_tick_ - Clock::now());
     const int64_t wait_ms = ready_.empty() ? std::max<int64_t>(wait.count(), 0) : 0;
     const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(wait_ms));
     if (stopping_) break;
     const Clock::time_point now = Clock::now();
-    if (now >= next_ask_) {
-      AskForLife();
-      next_ask_ = now + interval;
-    }
     if (now >= next_tick_) {
       next_tick_ = now + kTickInterval;
       for (const uint64_t client_uuid : handler_->Tick(now)) DropAllOf(client_uuid);
     }
     if (ready > 0 && waiting[1].revents != 0) OnCompletionEvents();
     ServeReady();
+    // Behind the answers that have come meanwhile: this thread may have been stopped for long.
+    if (now >= next_ask_) {
+      AskForLife();
+      next_ask_ = now + interval;
+    }
     if (ready <= 0) continue;
     if (waiting[0].revents != 0) RunFences();
     if (waiting[2].revents != 0) OnConnectionEvents();
-    if (waiting[3].revents != 0) OnDeviceEvents();
   }
   while (!connections_.empty()) Drop(connections_.begin()->first);
 }
@@ -138,18 +134,10 @@ void ControlService::ServeReady() {
 void ControlService::AskForLife() {
   for (auto next = connections_.begin(); next != connections_.end();) {
     ClientConnection* connection = (next++)->first;
+    // Its answer may be there, behind the events of many others.
+    if (connection->Serve(*handler_)) ready_.insert(connection);
     connection->AskForLife();
     if (connection->lost()) Drop(connection);
-  }
-}
-
-// The server ignores these events (the connection manager reports lost connections), but unread
-// ones pile up in the kernel.
-void ControlService::OnDeviceEvents() {
-  ibv_async_event event{};
-  for (int i = 0; i < kEventsPerTurn; ++i) {
-    if (ibv_get_async_event(device_.verbs(), &event) != 0) return;
-    ibv_ack_async_event(&event);
   }
 }
 
@@ -182,7 +170,11 @@ void ControlService::OnConnectionEvents() {
       case RDMA_CM_EVENT_REJECTED:
       case RDMA_CM_EVENT_DEVICE_REMOVAL:
       case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-        if (id != listener_) Drop(static_cast<ClientConnection*>(id->context));
+        if (id != listener_) {
+          Drop(static_cast<ClientConnection*>(id->context));
+        } else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+          device_.events().NoteRemoval();
+        }
         break;
       default: break;
     }
@@ -219,7 +211,7 @@ void ControlService::Accept(ConnectionId id, const ConnectRequest& request,
   DropOld(request.client_uuid, request.replaces);
   DropOld(request.client_uuid, request.also_destroys);
 
-  uint8_t ack_timeout = AckTimeoutExponent(connection_timeout_ms_, kRetryCount);
+  uint8_t ack_timeout = ServerAckTimeout(silence_ms_);
   rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
                   sizeof ack_timeout);
   rdma_cm_id* const raw = id.get();

@@ -3,7 +3,7 @@
 // Invariants:
 //   - `ControlHandler::ClientGone` is called once per compute server, behind its last queue pair.
 //   - A connection that replaces another is accepted once the old queue pair is gone (rule U1).
-//   - A client that vanishes without a disconnect is gone within the connection time-out.
+//   - A client that vanishes without a disconnect is gone within 1¼ times `silence_ms`.
 //   - However fast one client sends, other clients and leases get their turn.
 //
 // Thread-safety: `Start` and `Stop` belong to one thread; any thread may call `Fence`; the control
@@ -35,7 +35,7 @@ class ControlService {
   // Requires (unchecked): `listener` is bound, its events arrive on `channel`, and both outlive the
   // service.
   ControlService(const Device& device, rdma_event_channel* channel, rdma_cm_id* listener,
-                 const ConnectReply& info, uint32_t connection_timeout_ms);
+                 const ConnectReply& info, uint32_t silence_ms);
   ~ControlService() { Stop(); }
 
   Status Start(ControlHandler& handler);
@@ -57,7 +57,6 @@ class ControlService {
   void Reject(ConnectionId id, RejectReason reason);
   void OnCompletionEvents();
   void ServeReady();
-  void OnDeviceEvents();
   void AskForLife();
   // Destroys connection `connection_id` of a compute server. Ignores an unknown id.
   void DropOld(uint64_t client_uuid, uint64_t connection_id);
@@ -68,7 +67,7 @@ class ControlService {
   rdma_event_channel* const channel_;
   rdma_cm_id* const listener_;
   ConnectReply info_;
-  const uint32_t connection_timeout_ms_;
+  const uint32_t silence_ms_;
   CompletionChannel completion_channel_;
   UniqueFd wake_event_;
   ControlHandler* handler_ = nullptr;

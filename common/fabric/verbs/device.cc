@@ -9,16 +9,38 @@
 namespace gossamer::verbs {
 namespace {
 
-// Upper bounds, reduced to what the device has. Queues deeper than a thread's coroutines fill, and
-// inline WRITEs longer than a leaf's group, gain nothing.
-constexpr uint32_t kWantedVerbs = 512;
+// Upper bounds, reduced to what the device has. A device has 16 READs of a queue pair in flight at
+// most, so a deeper queue only waits; what exceeds it waits in the endpoint. Longer inline WRITEs
+// than a leaf's unit gain nothing. On mlx5 an entry with both has 256 B, and a ring, whose size is a
+// power of two, 32 KiB: the rings of many threads and servers stay in the processor's cache, from
+// which the NIC fetches them.
+constexpr uint32_t kWantedVerbs = 112;
+static_assert(SendDepth(kWantedVerbs) == 128);
 constexpr uint32_t kLeastVerbs = 64;
-constexpr uint32_t kWantedInlineBytes = 256;
+constexpr uint32_t kWantedInlineBytes = 192;
+
+constexpr uint64_t kOperations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE |
+                                 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
 constexpr std::string_view kNoDevice =
     "no RDMA device on this machine: use --fabric=shm, or load rdma_rxe (scripts/soft_roce)";
 
 }  // namespace
+
+ibv_qp_init_attr_ex QueuePairAttributes(const QueuePairSize& size, ibv_pd* domain, ibv_cq* queue) {
+  ibv_qp_init_attr_ex wanted{};
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.send_cq = wanted.recv_cq = queue;
+  wanted.cap = {SendDepth(size.verbs), kControlDepth, 1, 1, size.inline_bytes};
+  wanted.comp_mask = IBV_QP_INIT_ATTR_PD;
+  wanted.pd = domain;
+  if (size.names_operations) {
+    wanted.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    wanted.send_ops_flags = kOperations;
+  }
+  return wanted;
+}
 
 Status CheckDevices(std::string_view name) {
   int count = 0;
@@ -60,12 +82,15 @@ Result<std::shared_ptr<Device>> Device::Find(std::string_view name) {
 
 Result<std::shared_ptr<Device>> Device::Prepare(ibv_context** list, ibv_context* verbs) {
   std::shared_ptr<Device> device(new Device(list, verbs));
+  BOOST_OUTCOME_TRY(events, DeviceEvents::Of(verbs));
+  device->events_ = std::move(events);
   BOOST_OUTCOME_TRYV(device->Measure());
   return device;
 }
 
 Device::~Device() {
   protection_domain_.reset();
+  events_.reset();
   rdma_free_devices(list_);
 }
 
@@ -78,7 +103,10 @@ Status Device::Measure() {
                      "asking " + name() + " for its limits: " + ErrnoText(error));
   }
   for (uint8_t port = 1; port <= attributes().phys_port_cnt && active_mtu_ == 0; ++port) {
-    if (const Result<uint32_t> mtu = ActiveMtu(port)) active_mtu_ = mtu.value();
+    const Result<uint32_t> mtu = ActiveMtu(port);
+    if (!mtu) continue;
+    active_port_ = port;
+    active_mtu_ = mtu.value();
   }
   if (active_mtu_ == 0) return MakeError(Code::kUnsupported, "no port of " + name() + " is up");
   return MeasureQueuePair();
@@ -101,25 +129,25 @@ Status Device::MeasureQueuePair() {
     return LockingError(Code::kNoResources, "completion queue on " + name(), refused);
   }
   const auto most = static_cast<uint32_t>(std::max(attributes().max_qp_wr, 0));
-  uint32_t verbs = std::min(kWantedVerbs, most - std::min(most, SendDepth(0)));
-  uint32_t inline_bytes = kWantedInlineBytes;
+  QueuePairSize size{.verbs = std::min(kWantedVerbs, most - std::min(most, SendDepth(0))),
+                     .inline_bytes = kWantedInlineBytes};
   int error = ENOSPC;  // of the smallest one that was tried
-  while (verbs >= kLeastVerbs) {
-    ibv_qp_init_attr wanted{};
-    wanted.qp_type = IBV_QPT_RC;
-    wanted.send_cq = wanted.recv_cq = queue.get();
-    wanted.cap = {SendDepth(verbs), kControlDepth, 1, 1, inline_bytes};
-    if (BareQueuePair(ibv_create_qp(protection_domain_.get(), &wanted))) {
-      queue_pair_size_ = {verbs, inline_bytes};
+  while (size.verbs >= kLeastVerbs) {
+    ibv_qp_init_attr_ex wanted = QueuePairAttributes(size, protection_domain_.get(), queue.get());
+    if (BareQueuePair(ibv_create_qp_ex(verbs_, &wanted))) {
+      queue_pair_size_ = size;
       return Ok();
     }
     error = errno;
-    // First halve the inline bytes down to none, then halve the verbs.
-    if (inline_bytes > 0) {
-      inline_bytes = inline_bytes > 32 ? inline_bytes / 2 : 0;
+    if (size.names_operations && (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL)) {
+      // Perhaps the provider is older than that.
+      size.names_operations = false;
+    } else if (size.inline_bytes > 0) {
+      // First halve the inline bytes down to none, then halve the verbs.
+      size.inline_bytes = size.inline_bytes > 32 ? size.inline_bytes / 2 : 0;
     } else {
-      inline_bytes = kWantedInlineBytes;
-      verbs /= 2;
+      size.inline_bytes = kWantedInlineBytes;
+      size.verbs /= 2;
     }
   }
   return LockingError(Code::kUnsupported,

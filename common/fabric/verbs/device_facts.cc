@@ -81,10 +81,12 @@ std::string LinkSpeed(uint8_t active_speed, uint8_t active_width) {
   return speed == 0 ? "unknown" : fmt::format("{:g} Gb/s", speed);
 }
 
-DeviceFacts FactsOf(const Device& device, const rdma_cm_id& bound) {
-  DeviceFacts facts = {{"device", device.name()},
-                       {"firmware", device.attributes().fw_ver},
-                       {"port", std::to_string(bound.port_num)}};
+std::vector<std::pair<std::string, std::string>> FactsOf(const Device& device,
+                                                         const rdma_cm_id& bound) {
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"device", device.name()},
+      {"firmware", device.attributes().fw_ver},
+      {"port", std::to_string(bound.port_num)}};
   ibv_port_attr attributes{};
   if (ibv_query_port(bound.verbs, bound.port_num, &attributes) == 0) {
     const std::optional<ibv_gid_entry> gid = FindGid(bound, attributes.gid_tbl_len);

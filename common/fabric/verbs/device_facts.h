@@ -1,13 +1,14 @@
-// Facts about a memory server's RDMA device, for its start-up report: they show whether the server
-// uses the intended port, RoCE version and path MTU.
+// What the start-up reports of programs tell of their RDMA device, and whether it can be used: the
+// facts show whether it is the intended port, RoCE version and path MTU.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "common/fabric/memory_port.h"
 #include "common/fabric/verbs/device.h"
 
 namespace gossamer::verbs {
@@ -15,7 +16,8 @@ namespace gossamer::verbs {
 // Facts about `device` and its port that `bound` is bound to. If several entries of the GID table
 // have the bound address, the facts name one of RoCE v2. The connection manager uses the one that
 // its setting default_roce_mode selects.
-DeviceFacts FactsOf(const Device& device, const rdma_cm_id& bound);
+std::vector<std::pair<std::string, std::string>> FactsOf(const Device& device,
+                                                         const rdma_cm_id& bound);
 
 // The speed of a link by the codes of ibv_port_attr: "100 Gb/s". "unknown" if a code is not defined
 // by the InfiniBand architecture (volume 1, PortInfo: LinkSpeedActive, LinkWidthActive).

@@ -47,7 +47,8 @@ VerbsEndpoint::VerbsEndpoint(VerbsComputePort& port, std::shared_ptr<Device> dev
       device_(std::move(device)),
       options_(port.options()),
       slabs_(device_),
-      buffers_(slabs_) {
+      buffers_(slabs_),
+      domain_(*device_) {
   const QueuePairSize& size = device_->queue_pair_size();
   limits_ = {device_->active_mtu(), size.verbs, size.verbs, size.inline_bytes};
   requests_.resize(size.verbs);

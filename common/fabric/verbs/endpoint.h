@@ -19,6 +19,7 @@
 #include "common/fabric/verbs/connect.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/queue_pair.h"
+#include "common/fabric/verbs/thread_domain.h"
 
 namespace gossamer::verbs {
 
@@ -47,14 +48,15 @@ struct Opening {
   Opening(QueuePairRequest& wanted, const ComputePortOptions& options)
       : request(&wanted), retry(options) {}
 
-  // Requires (unchecked): the attempt has resolved its path. `queue`: for the completions of the
-  // new queue pair.
-  Status AskToConnect(const Peer& peer, ibv_cq* queue, uint64_t client_uuid, QueuePair& queue_pair);
+  // Requires (unchecked): the attempt has resolved its path. `domain`, `queue`: of the new queue
+  // pair, and for its completions.
+  Status AskToConnect(const Peer& peer, ibv_pd* domain, ibv_cq* queue, uint64_t client_uuid,
+                      QueuePair& queue_pair);
   // Puts the replaced connection back.
   void GiveUpAttempt(QueuePair& queue_pair);
 
   QueuePairRequest* request;
-  RetryWhileStale retry;
+  ConnectRetry retry;
   std::optional<ConnectAttempt> attempt;  // none: the present queue pair has not ended, or a pause
   Connection replaced;                    // while its successor requests the replacement
   bool is_connecting = false;
@@ -129,6 +131,7 @@ class VerbsEndpoint final : public Endpoint {
   Limits limits_;
   Slabs slabs_;
   BufferPool buffers_;  // after its slabs
+  const ThreadDomain domain_;
   CompletionQueue queue_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by server; null: not attached
   uint32_t attached_ = 0;

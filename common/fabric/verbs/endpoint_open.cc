@@ -34,12 +34,8 @@ Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
   }
   if (queue_ == nullptr) {
     const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
-    queue_.reset(ibv_create_cq(device_->verbs(), entries, nullptr, nullptr, 0));
-    if (queue_ == nullptr) {
-      const int error = errno;
-      return LockingError(Code::kNoResources, "making a completion queue on " + device_->name(),
-                          error);
-    }
+    BOOST_OUTCOME_TRY(queue, domain_.NewCompletionQueue(entries));
+    queue_ = std::move(queue);
   } else if (static_cast<uint32_t>(queue_->cqe) < needed) {
     const int error = ibv_resize_cq(queue_.get(), static_cast<int>(std::min(most, 2 * needed)));
     if (error != 0) {
@@ -63,9 +59,9 @@ Result<QueuePair*> VerbsEndpoint::MakeQueuePair(ServerId server) {
 
 // The server destroys the old queue pair first (rule U1). Our end of it stays until then, so that
 // its disconnect cannot overtake the request to replace it.
-Status Opening::AskToConnect(const Peer& peer, ibv_cq* queue, uint64_t client_uuid,
+Status Opening::AskToConnect(const Peer& peer, ibv_pd* domain, ibv_cq* queue, uint64_t client_uuid,
                              QueuePair& queue_pair) {
-  BOOST_OUTCOME_TRY(connection, attempt->MakeQueuePair(peer, queue));
+  BOOST_OUTCOME_TRY(connection, attempt->MakeQueuePair(peer, domain, queue));
   replaced = std::exchange(queue_pair.connection, std::move(connection));
   is_connecting = true;
   ++queue_pair.epoch;
@@ -155,7 +151,7 @@ Result<ConnectState> VerbsEndpoint::Advance(Opening& opening) {
     Collapse(queue_pair);
     BOOST_OUTCOME_TRY(peer, port_.FindPeer(queue_pair.server));
     BOOST_OUTCOME_TRY(begun, ConnectAttempt::Begin(peer.address, device_.get(), options_,
-                                                   opening.retry.deadline()));
+                                                   opening.retry.NextEnd()));
     opening.attempt.emplace(std::move(begun));
   }
   Result<ConnectState> state = AdvanceAttempt(opening, queue_pair);
@@ -170,7 +166,8 @@ Result<ConnectState> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& 
   if (state == ConnectState::kUnderWay) return state;
   if (!opening.is_connecting) {
     BOOST_OUTCOME_TRY(peer, port_.FindPeer(queue_pair.server));
-    BOOST_OUTCOME_TRYV(opening.AskToConnect(peer, queue_.get(), options_.client_uuid, queue_pair));
+    BOOST_OUTCOME_TRYV(opening.AskToConnect(peer, domain_.protection_domain(), queue_.get(),
+                                            options_.client_uuid, queue_pair));
     return ConnectState::kUnderWay;
   }
   BOOST_OUTCOME_TRYV(opening.attempt->Established(queue_pair.connection));

@@ -144,10 +144,11 @@ TEST_F(VerbsTest, ASilentClientIsGone) {
   const CompletionQueue queue(ibv_create_cq(peer.device->verbs(), 64, nullptr, nullptr, 0));
   ConnectAttempt attempt =
       ConnectAttempt::Begin(peer.address, peer.device.get(), options,
-                            ConnectAttempt::Clock::now() + std::chrono::seconds(5))
+                            {ConnectAttempt::Clock::now() + std::chrono::seconds(5), true})
           .value();
   ASSERT_TRUE(attempt.Await());
-  Connection connection = attempt.MakeQueuePair(peer, queue.get()).value();
+  Connection connection =
+      attempt.MakeQueuePair(peer, peer.device->protection_domain(), queue.get()).value();
   ConnectRequest request;
   request.kind = RequestKind::kAttach;
   request.client_uuid = options.client_uuid;
@@ -198,8 +199,18 @@ TEST_F(VerbsTest, RefusalsSayWhy) {
   ASSERT_FALSE(loopback);
   EXPECT_THAT(loopback.error().message, HasSubstr("not on an RDMA device"));
   options = MemoryOptions();
-  options.device = "mlx5_9";
+  options.rdma.device = "mlx5_9";
   EXPECT_THAT(OpenMemoryPort(options).error().message, HasSubstr("no RDMA device 'mlx5_9'"));
+  const auto refused_for = [](const RdmaOptions& rdma) {
+    MemoryPortOptions wrong = MemoryOptions();
+    wrong.rdma = rdma;
+    const auto port = OpenMemoryPort(wrong);
+    return port ? std::string() : port.error().message;
+  };
+  EXPECT_THAT(refused_for({.port = 9}), HasSubstr("is on port 1 of"));
+  EXPECT_THAT(refused_for({.gid_index = 200}), HasSubstr("the GID with index 200"));
+  EXPECT_THAT(refused_for({.path_mtu = 4096}), HasSubstr("has a path MTU of 1024 bytes, not 4096"));
+  EXPECT_EQ(refused_for({.port = 1, .path_mtu = 1024, .traffic_class = 104}), "");
 
   std::string nobody = memory_->address();
   nobody = nobody.substr(0, nobody.rfind(':')) + ":1";
@@ -210,5 +221,41 @@ TEST_F(VerbsTest, RefusalsSayWhy) {
   EXPECT_EQ(endpoint_->Attach(ServerId{9}).error().code, Code::kInvalidArgument);
 }
 
+// What a client asks of its connections is checked against those it gets.
+TEST_F(VerbsTest, AClientHasThePathThatItAsksFor) {
+  const auto connected = [this](const RdmaOptions& rdma) -> std::string {
+    ComputePortOptions options = Client(RandomId());
+    options.rdma = rdma;
+    const auto port = OpenComputePort(options);
+    if (!port) return port.error().message;
+    const Status found = port.value()->Connect(kServer, memory_->address());
+    if (!found) return found.error().message;
+    const auto endpoint = port.value()->NewEndpoint();
+    if (!endpoint) return endpoint.error().message;
+    const Status attached = endpoint.value()->Reconnect(kServer);
+    return attached ? "" : attached.error().message;
+  };
+  EXPECT_EQ(connected({.port = 1, .path_mtu = 1024, .traffic_class = 104}), "");
+  EXPECT_THAT(connected({.port = 2}), HasSubstr("is reached by port 1 of"));
+  EXPECT_THAT(connected({.path_mtu = 2048}), HasSubstr("has a path MTU of 1024 bytes, not 2048"));
+  const std::string gid_index = memory_->device().facts[3].second;
+  EXPECT_EQ(connected({.gid_index = std::stoi(gid_index)}), "") << gid_index;
+}
+
+// The device does nothing of the sort: what its thread does with events is called by hand.
+TEST_F(VerbsTest, WhatADeviceReportsIsCounted) {
+  EXPECT_EQ(memory_->device().facts.front().first, "device");
+  EXPECT_EQ(memory_->device().facts, compute_->device().facts);
+  const std::shared_ptr<Device> device = Device::Find("").value();
+  DeviceEvents& events = device->events();
+  events.Note(IBV_EVENT_PORT_ERR, 1);
+  events.Note(IBV_EVENT_PORT_ACTIVE, 1);
+  events.Note(IBV_EVENT_PORT_ACTIVE, 1);
+  for (const DeviceStat& stat : {memory_->device(), compute_->device()}) {
+    EXPECT_EQ(stat.trouble, "") << "the port is up";
+    EXPECT_EQ(stat.events.at(ibv_event_type_str(IBV_EVENT_PORT_ERR)), 1u);
+    EXPECT_EQ(stat.events.at(ibv_event_type_str(IBV_EVENT_PORT_ACTIVE)), 2u);
+  }
+}
 }  // namespace
 }  // namespace gossamer::verbs

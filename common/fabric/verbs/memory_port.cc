@@ -1,16 +1,14 @@
 #include "common/fabric/verbs/memory_port.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 #include "common/fabric/verbs/device_facts.h"
+#include "common/fabric/verbs/path.h"
 #include "common/transparent_pages.h"
 
 namespace gossamer::verbs {
 namespace {
-
-constexpr int kRemoteRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                              IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 RemoteMemory Describe(const ibv_mr& region, uint64_t address, uint64_t bytes) {
   return {address, bytes, region.rkey, 0};
@@ -33,7 +31,7 @@ Error BindError(const SocketAddress& address, int error) {
 }  // namespace
 
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) {
-  BOOST_OUTCOME_TRYV(CheckDevices(options.device));
+  BOOST_OUTCOME_TRYV(CheckDevices(options.rdma.device));
   auto port = std::make_unique<VerbsMemoryPort>(options);
   BOOST_OUTCOME_TRYV(port->Open());
   return std::unique_ptr<MemoryPort>(std::move(port));
@@ -49,9 +47,7 @@ Status VerbsMemoryPort::Open() {
     memory_description_ = DescribeTouched(region_.span(), memory_description_);
   }
   info_.verbs_at_once = options_.one_verb_at_a_time ? 1 : 0;
-  if (options_.on_chip_locks && MapDeviceLockTable()) return Ok();
-  return MapInDram(options_.lock_table_bytes, lock_table_, registered_lock_table_,
-                   info_.lock_table);
+  return MapLockTable();
 }
 
 // The address selects the device: the one whose interface has it.
@@ -71,15 +67,16 @@ Status VerbsMemoryPort::Bind() {
   device_ = std::move(device);
   BOOST_OUTCOME_TRY(path_mtu, device_->ActiveMtu(id->port_num));
   path_mtu_ = path_mtu;
-  if (!options_.device.empty() && options_.device != device_->name()) {
-    return MakeError(Code::kInvalidArgument, ToString(address_) + " is on device " +
-                                                 device_->name() + ", not on " + options_.device);
-  }
+  BOOST_OUTCOME_TRYV(CheckDeviceAndPort(*id, options_.rdma, address_, true));
+  BOOST_OUTCOME_TRYV(CheckGid(*id, options_.rdma));
+  BOOST_OUTCOME_TRYV(CheckWantedMtu(options_.rdma, path_mtu_, ToString(address_)));
+  BOOST_OUTCOME_TRYV(SetTrafficClass(*id, options_.rdma));
   if (!device_->has_atomics()) {
     return MakeError(Code::kUnsupported,
                      device_->name() + " has no remote atomics, which the locks are made of");
   }
   facts_ = FactsOf(*device_, *id);
+  port_number_ = id->port_num;
   return Ok();
 }
 
@@ -96,33 +93,36 @@ Status VerbsMemoryPort::MapInDram(uint64_t bytes, MemoryMapping& memory, MemoryR
   return Ok();
 }
 
-// Returns false if the device lacks memory; the lock table then is in DRAM.
-bool VerbsMemoryPort::MapDeviceLockTable() {
-  const uint64_t bytes = options_.lock_table_bytes;
-  if (device_->device_memory_bytes() < bytes) return false;
-  ibv_alloc_dm_attr wanted{};
-  wanted.length = bytes;
-  wanted.log_align_req = 3;
-  DeviceMemory memory(ibv_alloc_dm(device_->verbs(), &wanted));
-  if (memory == nullptr) return false;
-  const std::vector<std::byte> zeros(std::min<uint64_t>(bytes, 4096));
-  for (uint64_t offset = 0; offset < bytes; offset += zeros.size()) {
-    if (ibv_memcpy_to_dm(memory.get(), offset, zeros.data(), zeros.size()) != 0) return false;
+Status VerbsMemoryPort::MapLockTable() {
+  if (options_.on_chip_locks != OnChipLocks::kNever) {
+    Result<OnChipMemory> on_chip = AllocateOnChip(*device_, options_.lock_table_bytes);
+    if (on_chip) {
+      on_chip_ = std::move(on_chip).value();
+      info_.lock_table = Describe(*on_chip_.region, 0, on_chip_.bytes);
+      lock_facts_ = {LockTablePlacement::kDeviceMemory, on_chip_.bytes, on_chip_.why};
+      return Ok();
+    }
+    if (options_.on_chip_locks == OnChipLocks::kRequired) {
+      return MakeError(on_chip.error().code,
+                       "--on_chip_locks=require, but " + on_chip.error().message);
+    }
+    lock_facts_.why = on_chip.error().message;
   }
-  MemoryRegion registered(ibv_reg_dm_mr(device_->protection_domain(), memory.get(), 0, bytes,
-                                        kRemoteRights | IBV_ACCESS_ZERO_BASED));
-  if (registered == nullptr) return false;
-  info_.lock_table = Describe(*registered, 0, bytes);
-  lock_device_memory_ = std::move(memory);
-  registered_lock_table_ = std::move(registered);
-  return true;
+  lock_facts_.bytes = options_.lock_table_bytes;
+  return MapInDram(options_.lock_table_bytes, lock_table_, registered_lock_table_,
+                   info_.lock_table);
 }
 
 Status VerbsMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
   info_.incarnation = incarnation;
-  control_ = std::make_unique<ControlService>(*device_, channel_.get(), listener_.get(), info_,
-                                              options_.connection_timeout_ms);
+  control_ = std::make_unique<ControlService>(
+      *device_, channel_.get(), listener_.get(), info_,
+      std::max(options_.connection_timeout_ms, options_.silence_ms));
   return control_->Start(handler);
+}
+
+DeviceStat VerbsMemoryPort::device() const {
+  return {facts_, device_->events().Trouble(port_number_), device_->events().Counts()};
 }
 
 void VerbsMemoryPort::Fence(uint64_t client_uuid) {

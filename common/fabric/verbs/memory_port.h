@@ -4,11 +4,14 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/fabric/memory_port.h"
 #include "common/fabric/verbs/address.h"
 #include "common/fabric/verbs/control.h"
 #include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/on_chip_memory.h"
 #include "common/fabric/verbs/resources.h"
 #include "common/fabric/verbs/wire.h"
 #include "common/huge_pages.h"
@@ -31,36 +34,36 @@ class VerbsMemoryPort final : public MemoryPort {
   void Stop() override;
   std::span<std::byte> region() override { return region_.span(); }
   std::string address() const override { return ToString(address_); }
-  LockTablePlacement lock_table_placement() const override {
-    return lock_device_memory_ != nullptr ? LockTablePlacement::kDeviceMemory
-                                          : LockTablePlacement::kDram;
-  }
+  const LockTableFacts& lock_table() const override { return lock_facts_; }
   uint32_t path_mtu() const override { return path_mtu_; }
   std::string memory_description() const override { return memory_description_; }
-  const DeviceFacts& device_facts() const override { return facts_; }
+  DeviceStat device() const override;
 
  private:
   Status Bind();
   // Maps and registers memory.
   Status MapInDram(uint64_t bytes, MemoryMapping& memory, MemoryRegion& registration,
                    RemoteMemory& description);
-  bool MapDeviceLockTable();
+  Status MapLockTable();
 
   const MemoryPortOptions options_;
   SocketAddress address_;
   EventChannel channel_;
   ConnectionId listener_;
   std::shared_ptr<Device> device_;
-  uint32_t path_mtu_ = 0;  // of the device's port that has the address
-  DeviceFacts facts_;
+  uint8_t port_number_ = 0;  // the device's port that has the address
+  uint32_t path_mtu_ = 0;    // of that port
+  std::vector<std::pair<std::string, std::string>> facts_;
   ConnectReply info_;
 
   MemoryMapping region_;
   std::string memory_description_;
   MemoryRegion registered_region_;
-  MemoryMapping lock_table_;         // in DRAM, or
-  DeviceMemory lock_device_memory_;  // on the device
+  // The lock table: in DRAM, or on the device.
+  MemoryMapping lock_table_;
   MemoryRegion registered_lock_table_;
+  OnChipMemory on_chip_;
+  LockTableFacts lock_facts_;
   std::unique_ptr<ControlService> control_;
 };
 

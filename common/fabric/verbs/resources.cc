@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 namespace gossamer::verbs {
 namespace {
 
@@ -47,13 +49,18 @@ Status OpenConnectionManager(EventChannel& channel, ConnectionId& id) {
   return Ok();
 }
 
-uint8_t AckTimeoutExponent(uint32_t timeout_ms, uint32_t retries) {
-  const double bound_us = timeout_ms * 1000.0 / 2 / (retries + 1);
+uint8_t ServerAckTimeout(uint32_t timeout_ms) {
+  const double bound_us = timeout_ms * 1000.0 / 2 / (kRetryCount + 1);
   uint8_t exponent = 8;  // 1 ms; a shorter timeout takes a busy peer for a dead one
   while (exponent < 31 && 4.096 * static_cast<double>(uint64_t{2} << exponent) <= bound_us) {
     ++exponent;
   }
   return exponent;
+}
+
+uint8_t ClientAckTimeout(uint32_t timeout_ms) {
+  constexpr uint8_t kLongest = 12;  // 16.8 ms
+  return std::min(kLongest, ServerAckTimeout(timeout_ms));
 }
 
 }  // namespace gossamer::verbs

@@ -66,12 +66,17 @@ Status OpenConnectionManager(EventChannel& channel, ConnectionId& id);
 // Makes reading events from `fd` fail with EAGAIN instead of waiting.
 Status SetNonBlocking(int fd);
 
-// The longest local ACK timeout (4.096 µs × 2^result) with which `retries` retries end within half
-// of `timeout_ms`, whatever the device adds.
-uint8_t AckTimeoutExponent(uint32_t timeout_ms, uint32_t retries);
+// Of a packet without an acknowledgement. SoftRoCE takes 7 for endless: there, the lack of progress
+// ends a queue pair (`Watch`, `ClientConnection::AskForLife`).
+inline constexpr uint8_t kRetryCount = 7;
 
-// 7 would never give up on SoftRoCE.
-inline constexpr uint8_t kRetryCount = 6;
+// Local ACK timeouts (4.096 µs × 2^result) with which all retries end within half of `timeout_ms`,
+// if the device adds nothing. The server's is the longest one: a network that is down for a moment
+// should not cost a client its lease. A client's is at most 17 ms: it is what the loss of a packet
+// costs an operation, and a client replaces a queue pair that ends too soon.
+uint8_t ServerAckTimeout(uint32_t timeout_ms);
+uint8_t ClientAckTimeout(uint32_t timeout_ms);
+
 inline constexpr uint8_t kRnrRetryCount = 6;
 
 }  // namespace gossamer::verbs

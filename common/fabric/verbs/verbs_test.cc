@@ -40,7 +40,7 @@ TEST_F(VerbsTest, WritesReadsSwapsAndAdds) {
 
 TEST_F(VerbsTest, AServerTellsOfItsDevice) {
   std::map<std::string, std::string> facts;
-  for (const auto& [name, value] : memory_->device_facts()) facts[name] = value;
+  for (const auto& [name, value] : memory_->device().facts) facts[name] = value;
   EXPECT_EQ(facts["device"], std::getenv("SOFT_ROCE_DEVICE"));
   EXPECT_EQ(facts["port"], "1");
   EXPECT_EQ(facts["gid_type"], "RoCE v2");

@@ -59,11 +59,14 @@ TEST(VerbsWire, GoldenBytes) {
 
 TEST(VerbsTimeout, RetriesEndWithinHalfTheBound) {
   for (const uint32_t timeout_ms : {100u, 500u, 2000u, 10000u}) {
-    const uint8_t exponent = AckTimeoutExponent(timeout_ms, kRetryCount);
-    const double total_ms =
-        4.096e-3 * static_cast<double>(uint64_t{1} << exponent) * (kRetryCount + 1);
+    const auto milliseconds = [](uint8_t exponent) {
+      return 4.096e-3 * static_cast<double>(uint64_t{1} << exponent);
+    };
+    const double total_ms = milliseconds(ServerAckTimeout(timeout_ms)) * (kRetryCount + 1);
     EXPECT_LE(total_ms, timeout_ms / 2.0);
     EXPECT_GT(total_ms, timeout_ms / 4.0 - 1);
+    EXPECT_LE(milliseconds(ClientAckTimeout(timeout_ms)), 17);
+    EXPECT_LE(ClientAckTimeout(timeout_ms), ServerAckTimeout(timeout_ms));
   }
 }
 

@@ -44,7 +44,9 @@
 #include <vector>
 
 #include "gossamer/counters.h"
+#include "gossamer/device_stat.h"
 #include "gossamer/observer.h"
+#include "gossamer/rdma_options.h"
 #include "gossamer/repair.h"
 #include "gossamer/session.h"  // IWYU pragma: export
 #include "gossamer/status.h"
@@ -57,7 +59,7 @@ struct OpenOptions {
   std::string bootstrap;
   std::string store = "default";
   std::string fabric = "shm";  // or "verbs"
-  std::string device;          // verbs: RDMA device; empty: the one that reaches the memory servers
+  RdmaOptions rdma = {};       // verbs
   // Bound of the cache of internal nodes; a store of N small records needs about N bytes. A new
   // cache fills itself while it is used, many nodes at a time, if the nodes fit. References to
   // values in blocks, which save gets a round trip, take a quarter as much beside it, if any are
@@ -65,6 +67,9 @@ struct OpenOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
+  // Sessions that will be open at the same time. verbs: `Store::Open` fails if the limit on locked
+  // memory is too low for them.
+  uint32_t sessions = 1;
   // Told when the store is open and when it closes; null: none. gossamer/metrics.h has one.
   std::shared_ptr<StoreObserver> observer = {};
 };
@@ -72,8 +77,7 @@ struct OpenOptions {
 struct LocalOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
   StoreParameters parameters;
-  uint64_t chunk_bytes = 0;   // 0: chosen from memory_bytes
-  bool on_chip_locks = true;  // the lock table in device memory, if there is any
+  uint64_t chunk_bytes = 0;  // 0: chosen from memory_bytes
   // Get all memory from the machine at the start, or fail; reports progress on stderr if it takes
   // long. Otherwise each page at its first use, which a load then waits for.
   bool touch_memory = false;
@@ -94,7 +98,9 @@ struct ServerStat {
   uint64_t orphaned_bytes = 0;
   uint32_t compute_servers = 0;
   bool locks_on_chip = false;
-  std::string unreachable;  // why it cannot be reached; then only id and address are known
+  uint64_t lock_table_bytes = 0;
+  std::string lock_table_why;  // it is not on the device, or smaller than was wished; or empty
+  std::string unreachable;     // why it cannot be reached; then only id and address are known
 };
 
 struct StoreStat {
@@ -215,6 +221,8 @@ class Store {
   // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and
   // at most a few dozen.
   virtual std::vector<HotLeaf> HotLeaves(size_t most) const = 0;
+  // The RDMA device by which memory servers are reached; none over shared memory. Takes no time.
+  virtual DeviceStat Device() const { return {}; }
   // Memory servers that cannot be reached are part of it, but for server 0, which holds the root.
   // Errors: NodeUnreachable if server 0 cannot be reached. NotFound if so, and another store has
   // the name now: this one is gone for good. Close it, and open the store again to use that one.

@@ -169,7 +169,7 @@ Result<std::unique_ptr<ShermanStore>> ShermanStore::OpenLocal(const LocalOptions
   EmbeddedMemoryOptions options;
   options.memory_bytes = local.memory_bytes;
   options.touch = local.touch_memory;
-  options.on_chip_locks = design.on_chip_locks;
+  options.on_chip_locks = design.on_chip_locks ? OnChipLocks::kIfPossible : OnChipLocks::kNever;
   BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
   StoreRecord record;
   record.store = "local";

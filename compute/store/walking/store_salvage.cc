@@ -73,7 +73,7 @@ Result<SalvageReport> Store::Salvage(
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(record, ReadRecord(options));
   ComputePortOptions port_options;
-  port_options.device = options.device;
+  port_options.rdma = options.rdma;
   port_options.connection_timeout_ms = options.connection_timeout_ms;
   port_options.client_uuid = RandomId();
   BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, port_options));

@@ -13,6 +13,12 @@
 namespace gossamer {
 namespace {
 
+// Of a message: to the first zero, or all.
+template <size_t kBytes>
+std::string TextOf(const char (&text)[kBytes]) {
+  return std::string(text, std::find(text, text + kBytes, '\0'));
+}
+
 constexpr int kMostChecksAgain = 2;
 constexpr std::chrono::milliseconds kUntilMergesEnd{200};
 
@@ -125,6 +131,8 @@ Result<StoreStat> OpenStore::Stat() {
     one.orphaned_bytes = reply.value().orphaned_bytes;
     one.compute_servers = reply.value().compute_servers;
     one.locks_on_chip = reply.value().lock_table_on_chip != 0;
+    one.lock_table_bytes = shared_->servers.Find(member.server)->lock_table_bytes;
+    one.lock_table_why = TextOf(reply.value().lock_table_why);
     stat.servers.push_back(std::move(one));
   }
   const auto is_unreachable = [](const ServerStat& one) { return !one.unreachable.empty(); };

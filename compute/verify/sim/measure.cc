@@ -134,7 +134,8 @@ class Bench {
     memory.memory_bytes = kSpareBytes + options_.records * kBytesOfARecord;
     memory.parameters.max_key_bytes = kKeyBytes;
     memory.parameters.inline_value_bytes = kValueBytes;
-    memory.on_chip_locks = !design_.research || design_.research->on_chip_locks;
+    const bool on_chip = !design_.research || design_.research->on_chip_locks;
+    memory.on_chip_locks = on_chip ? OnChipLocks::kIfPossible : OnChipLocks::kNever;
     memory.network = &network_;
     BOOST_OUTCOME_TRY(started, StartSimulatedMemory(memory, options_.memory_servers, record_));
     memory_ = std::move(started);

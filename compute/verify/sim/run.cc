@@ -93,7 +93,7 @@ class Run {
     options.chunk_bytes = plan_.chunk_bytes;
     options.lock_table_bytes = plan_.lock_table_bytes;
     options.lease_ms = plan_.lease_ms;
-    options.on_chip_locks = plan_.on_chip_locks;
+    options.on_chip_locks = plan_.on_chip_locks ? OnChipLocks::kIfPossible : OnChipLocks::kNever;
     options.network = &network_;
     BOOST_OUTCOME_TRY(memory,
                       StartSimulatedMemory(options, plan_.servers, record_, plan_.bytes_of_first));

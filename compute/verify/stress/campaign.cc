@@ -33,7 +33,8 @@ Campaign::Campaign(const StressOptions& options, const std::string& directory, C
       disturbances_(options, cluster, board, std::move(failures), faults_, findings) {
   open_.bootstrap = cluster.bootstrap();
   open_.fabric = options.fabric;
-  open_.device = options.device;
+  open_.rdma = options.rdma;
+  open_.connection_timeout_ms = options.connection_timeout_ms;
 }
 
 bool Campaign::is_late() const {

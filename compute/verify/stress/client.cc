@@ -177,7 +177,8 @@ Status RunClient(const StressOptions& options, uint32_t client, const std::strin
   OpenOptions open;
   open.bootstrap = bootstrap;
   open.fabric = options.fabric;
-  open.device = options.device;
+  open.rdma = options.rdma;
+  open.connection_timeout_ms = options.connection_timeout_ms;
   open.cache_bytes = options.cache_bytes;
   open.lock_timeout_ms = options.lock_timeout_ms;
   ClientReport& report = board->clients[client];

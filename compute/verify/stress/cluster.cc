@@ -5,6 +5,8 @@
 #include <csignal>
 #include <thread>
 
+#include "common/program/fabric_flags.h"
+
 namespace gossamer::stress {
 
 std::vector<std::string> BoundToParent(std::vector<std::string> arguments) {
@@ -50,7 +52,8 @@ Status Cluster::StartServer(uint32_t place, const std::string& store) {
   } else if (options_.fabric == "shm") {
     arguments.push_back(fmt::format("--listen={}/memory-{}.sock", directory_, place));
   }
-  if (!options_.device.empty()) arguments.push_back("--device=" + options_.device);
+  arguments.push_back(fmt::format("--connection_timeout_ms={}", options_.connection_timeout_ms));
+  for (std::string& flag : FlagsFor(options_.rdma)) arguments.push_back(std::move(flag));
   auto server = std::make_unique<ChildProcess>(BoundToParent(std::move(arguments)));
   if (server->WaitForOutput("ready")) {
     servers_[place] = std::move(server);

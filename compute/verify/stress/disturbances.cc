@@ -37,7 +37,8 @@ Disturbances::Disturbances(const StressOptions& options, Cluster& cluster, const
       random_(options.seed, ~uint64_t{2}) {
   open_.bootstrap = cluster.bootstrap();
   open_.fabric = options.fabric;
-  open_.device = options.device;
+  open_.rdma = options.rdma;
+  open_.connection_timeout_ms = options.connection_timeout_ms;
   kills_.total = options.kills;
   flushes_.total = options.flushes;
   stops_.total = options.stops;

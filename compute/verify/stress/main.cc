@@ -8,6 +8,7 @@
 #include <iostream>
 #include <random>
 
+#include "common/program/fabric_flags.h"
 #include "common/program/flags_main.h"
 #include "common/testing/built_paths.h"
 #include "common/text/size_text.h"
@@ -24,11 +25,9 @@ DEFINE_uint32(hot_keys, 10'000, "keys that clients write; one stable key comes w
 DEFINE_uint32(long_percent, 10,
               "values of 17 to 2000 bytes among a hundred; the rest are of 8 to 16");
 DEFINE_uint64(seed, 0, "of all random choices; 0: a new one, which is printed");
-DEFINE_string(fabric, "shm", "shm or verbs");
 DEFINE_string(bootstrap, "dir", "dir or memcached, made for the run; or where servers may meet");
 DEFINE_string(listen, "", "verbs: address of the memory servers (default: $SOFT_ROCE_ADDRESS)");
 DEFINE_uint32(port, 7471, "verbs: port of the first memory server; the next has the next");
-DEFINE_string(device, "", "verbs: RDMA device");
 DEFINE_string(memory, "512MiB", "DRAM of each memory server");
 DEFINE_string(memory_program, gossamer::BuiltFile("bin/gossamer-memory"), "the memory server");
 DEFINE_uint32(node_bytes, 1024, "size of a tree node; 256 makes many splits");
@@ -111,11 +110,13 @@ Result<StressOptions> OptionsFromFlags() {
   options.clients = FLAGS_clients;
   options.threads = FLAGS_threads;
   options.coroutines = FLAGS_coroutines;
-  options.fabric = FLAGS_fabric;
+  BOOST_OUTCOME_TRY(fabric, ReadFabricFlags());
+  options.fabric = fabric.fabric;
+  options.rdma = fabric.rdma;
+  options.connection_timeout_ms = fabric.connection_timeout_ms;
   options.bootstrap = FLAGS_bootstrap;
   options.listen = FLAGS_listen;
   options.port = static_cast<uint16_t>(FLAGS_port);
-  options.device = FLAGS_device;
   options.memory = FLAGS_memory;
   options.memory_program = FLAGS_memory_program;
   options.parameters = {FLAGS_node_bytes, static_cast<uint16_t>(FLAGS_max_key_bytes),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compute/verify/history/data.h"
+#include "gossamer/rdma_options.h"
 #include "proto/region.h"
 
 namespace gossamer::stress {
@@ -42,7 +43,8 @@ struct StressOptions {
       "dir";             // "dir", "memcached": made for the run; else where a store is found
   std::string listen;    // verbs: address of the memory servers
   uint16_t port = 7471;  // verbs: of the first memory server; each next server uses the next port
-  std::string device;
+  RdmaOptions rdma = {};
+  uint32_t connection_timeout_ms = 2000;
   std::string memory = "512MiB";  // of each server
   std::string memory_program;
   StoreParameters parameters;

@@ -63,7 +63,8 @@ Status RunOperations(const StressOptions& options, const std::string& directory,
   OpenOptions open;
   open.bootstrap = cluster.bootstrap();
   open.fabric = options.fabric;
-  open.device = options.device;
+  open.rdma = options.rdma;
+  open.connection_timeout_ms = options.connection_timeout_ms;
   BOOST_OUTCOME_TRY(store, Store::Open(open));
   BOOST_OUTCOME_TRYV(Preload(*store, options, 0));
   const Clock::time_point start = Clock::now();

@@ -29,7 +29,7 @@ class SimCluster {
     record_.store_id = 1;
     EmbeddedMemoryOptions memory;
     memory.memory_bytes = 32 << 20;
-    memory.on_chip_locks = design.on_chip_locks;
+    memory.on_chip_locks = design.on_chip_locks ? OnChipLocks::kIfPossible : OnChipLocks::kNever;
     memory.network = &network_;
     memory_ = Need(StartSimulatedMemory(memory, memory_servers, record_));
   }
