@@ -125,8 +125,7 @@ class Litmus {
     const uint64_t next = ++writes_;
     FillWords(writer_.data(bytes_), next);
     const Verb first = Verb::Write(scratch_.data_offset, first_bytes, writer_.data_address());
-    const Verb second =
-        Verb::Write(second_offset, kWordBytes, writer_.data_address(first_bytes));
+    const Verb second = Verb::Write(second_offset, kWordBytes, writer_.data_address(first_bytes));
     if (scratch_.view != nullptr) return Watch({first, second, true}, next, pair);
     BOOST_OUTCOME_TRYV(
         Race({first, second, true},

@@ -37,13 +37,13 @@ class SessionCache : public NodeCache::Reader {
 
   // The step to the leaf for `key`; nullopt if the leaf's parent is not cached. `high` as for Find.
   std::optional<Step> FindLeaf(KeyView key, HighFence* high = nullptr) {
-    const std::optional<Step> step = TryFindLeaf(key, high);
+    std::optional<Step> step = TryFindLeaf(key, high);
     if (!step) ++counts_.misses;
     return step;
   }
   // The same, but a miss is not counted: FindLeaf counts it when the key is looked up again.
   std::optional<Step> TryFindLeaf(KeyView key, HighFence* high = nullptr) {
-    const std::optional<Step> step = Find(SearchGoal::Covering(key), 0, high);
+    std::optional<Step> step = Find(SearchGoal::Covering(key), 0, high);
     if (!step || step->level != 0) return std::nullopt;
     ++counts_.hits;
     leaves_.Use(step->node, key);

@@ -23,7 +23,8 @@ struct DeviceStat {
 inline std::string FactsText(const DeviceStat& device) {
   std::string text;
   for (const auto& [name, value] : device.facts) {
-    text += (text.empty() ? "" : " ") + name + "=\"" + value + "\"";
+    if (!text.empty()) text += ' ';
+    text.append(name).append("=\"").append(value).append("\"");
   }
   return text;
 }
