@@ -175,7 +175,23 @@ TEST(Nics, AGidIsCheckedAgainstTheAddress) {
   EXPECT_FALSE(AddressOfGid(*device, {.gid_index = 9}, false));
 }
 
-// 22 threads with 8 servers each. The rings of before had 512 entries of 512 B, or 88 MiB.
+// Queues of 512 verbs with 256 B inline, without the names of operations: the double agrees with
+// what was read in the provider.
+TEST(Nics, ADeepQueueWouldTakeMuchMemory) {
+  DeviceDouble device_double({.gids = GidsOfRoce()});
+  const std::shared_ptr<Device> device = Device::Open(device_double.context()).value();
+  const CompletionQueue queue(ibv_create_cq(device->verbs(), 1024, nullptr, nullptr, 0));
+  ibv_qp_init_attr_ex wanted =
+      QueuePairAttributes({.verbs = 512, .inline_bytes = 256, .names_operations = false},
+                          device->protection_domain(), queue.get());
+  const BareQueuePair queue_pair(ibv_create_qp_ex(device->verbs(), &wanted));
+  const test::MadeQueuePair& made = device_double.queue_pairs().back();
+  EXPECT_EQ(made.entry_bytes, 512u);
+  EXPECT_EQ(made.ring_bytes, 512 * kKibibyte);
+  EXPECT_TRUE(made.takes_lock);
+}
+
+// 22 threads with 8 servers each.
 TEST(Nics, RingsFitTheCacheAndThreadsShareNoDoorbell) {
   constexpr uint32_t kThreads = 22;
   constexpr uint32_t kServers = 8;
