@@ -55,16 +55,13 @@ class Servers {
   // All servers that have not left, in the order added.
   std::vector<const ServerInfo*> All() const {
     const std::lock_guard lock(mutex_);
-    std::vector<const ServerInfo*> all;
-    for (const auto& info : owned_) {
-      if (!left_.test(ToInteger(info->id))) all.push_back(info.get());
-    }
-    return all;
+    return present_;
   }
   // Call if the store's record does not name the server any more: it never comes back.
   void NoteLeft(ServerId id) {
     const std::lock_guard lock(mutex_);
     left_.set(ToInteger(id));
+    std::erase_if(present_, [id](const ServerInfo* info) { return info->id == id; });
   }
   bool HasLeft(ServerId id) const {
     const std::lock_guard lock(mutex_);
@@ -77,12 +74,15 @@ class Servers {
   void Add(ServerInfo info) {
     const std::lock_guard lock(mutex_);
     owned_.push_back(std::make_unique<ServerInfo>(std::move(info)));
-    by_id_[ToInteger(owned_.back()->id)].store(owned_.back().get(), std::memory_order_release);
+    const ServerInfo* const added = owned_.back().get();
+    by_id_[ToInteger(added->id)].store(added, std::memory_order_release);
+    if (!left_.test(ToInteger(added->id))) present_.push_back(added);
   }
 
  private:
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<ServerInfo>> owned_;
+  std::vector<const ServerInfo*> present_;  // those that have not left
   std::bitset<kMaxServers> left_;
   std::array<std::atomic<const ServerInfo*>, kMaxServers> by_id_{};
 };
