@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 
+#include "common/set_bits.h"
 #include "compute/session/servers.h"
 #include "proto/remote_ptr.h"
 
@@ -41,8 +41,8 @@ class LinkedMemory {
   template <typename Predicate>
   bool IsOnAny(Predicate&& predicate) const {
     for (size_t word = 0; word < servers_.size(); ++word) {
-      for (uint64_t rest = servers_[word]; rest != 0; rest &= rest - 1) {
-        if (predicate(word * kBits + static_cast<size_t>(std::countr_zero(rest)))) return true;
+      for (const uint32_t bit : SetBits(servers_[word])) {
+        if (predicate(word * kBits + bit)) return true;
       }
     }
     return false;

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "common/set_bits.h"
 #include "compute/leaf/unit_buffers.h"
 #include "compute/rules/rules.h"
 
@@ -54,9 +55,7 @@ bool LeafEditor::Accept(uint32_t number) {
 }
 
 void LeafEditor::AcceptHandedOver(uint32_t units) {
-  for (; units != 0; units &= units - 1) {
-    Accept(static_cast<uint32_t>(std::countr_zero(units)));
-  }
+  for (const uint32_t number : SetBits(units)) Accept(number);
 }
 
 void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
@@ -82,8 +81,8 @@ std::vector<LongRef> LeafEditor::UnknownLongKeys(std::optional<KeyView> key) con
     if (entry.is_long() && !knows_key(entry)) refs.push_back(entry.long_ref());
     return false;
   };
-  for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
-    const GroupView& unit = Unit(static_cast<uint32_t>(std::countr_zero(rest)));
+  for (const uint32_t number : SetBits(known_)) {
+    const GroupView& unit = Unit(number);
     if (!unit.may_have_long()) continue;
     if (key) {
       unit.FindLong(*key, KeyHash(*key), add);
@@ -97,8 +96,7 @@ std::vector<LongRef> LeafEditor::UnknownLongKeys(std::optional<KeyView> key) con
 bool LeafEditor::IsSparse() const {
   size_t bytes = 0;
   size_t units = 0;
-  for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
-    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+  for (const uint32_t number : SetBits(known_)) {
     if (number == geometry_.overflow_unit()) continue;
     bytes += Unit(number).entry_bytes();
     ++units;
@@ -254,8 +252,7 @@ bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {
 }
 
 void LeafEditor::SealOverwritten() {
-  for (uint32_t rest = changed_; rest != 0; rest &= rest - 1) {
-    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+  for (const uint32_t number : SetBits(changed_)) {
     SealUnit(bytes(number), leaf_, number, within_);
   }
 }

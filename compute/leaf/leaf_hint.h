@@ -15,6 +15,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "common/set_bits.h"
 #include "proto/key.h"
 #include "proto/leaf.h"
 
@@ -69,8 +70,7 @@ HintPatch PatchOf(const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at
   const bool may_clear = geometry.groups() <= LeafHint::kGroupBits ||
                          std::popcount(known) == static_cast<int>(geometry.units());
   HintPatch patch;
-  for (uint32_t rest = known; rest != 0; rest &= rest - 1) {
-    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+  for (const uint32_t number : SetBits(known)) {
     const GroupView& unit = unit_at(number);
     const bool has_room = unit.HasRoomForAnother(geometry.unit_bytes());
     if (number != overflow) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 
+#include "common/set_bits.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
@@ -110,8 +111,7 @@ void LeafCommitter::AnswerWaiters(LeafJob& job, const Status& status) const {
 void LeafCommitter::AddWrites(LockedLeaf& locked, Batch& batch) const {
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
-  for (uint32_t rest = locked.editor->changed(); rest != 0; rest &= rest - 1) {
-    const auto unit = static_cast<uint32_t>(std::countr_zero(rest));
+  for (const uint32_t unit : SetBits(locked.editor->changed())) {
     const uint32_t at = geometry.unit_offset(unit);
     batch.AddMade(
         [&] { return Verb::Write(leaf.offset() + at, geometry.unit_bytes(), locked.image(at)); });

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <utility>
 
+#include "common/set_bits.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
@@ -223,8 +224,8 @@ void LeafLocker::ForEachRead(const LockedLeaf& locked, uint32_t wanted, Visit vi
     visit([&] { return ReadVerb(locked, 0, geometry.node_bytes()); });
     return;
   }
-  for (uint32_t rest = wanted; rest != 0; rest &= rest - 1) {
-    const uint32_t at = geometry.unit_offset(static_cast<uint32_t>(std::countr_zero(rest)));
+  for (const uint32_t unit : SetBits(wanted)) {
+    const uint32_t at = geometry.unit_offset(unit);
     visit([&, at] { return ReadVerb(locked, at, geometry.unit_bytes()); });
   }
 }
@@ -232,8 +233,8 @@ void LeafLocker::ForEachRead(const LockedLeaf& locked, uint32_t wanted, Visit vi
 bool LeafLocker::Accept(LockedLeaf& locked, uint32_t wanted) const {
   const LeafGeometry& geometry = context_.geometry();
   bool is_valid = true;
-  for (uint32_t rest = wanted & ~(1u << geometry.units()); rest != 0; rest &= rest - 1) {
-    is_valid = locked.editor->Accept(static_cast<uint32_t>(std::countr_zero(rest))) && is_valid;
+  for (const uint32_t unit : SetBits(wanted & ~(1u << geometry.units()))) {
+    is_valid = locked.editor->Accept(unit) && is_valid;
   }
   const bool reads_all = (wanted >> geometry.units() & 1) != 0;
   return is_valid && (!reads_all || AcceptTrailer(locked));
@@ -294,8 +295,7 @@ void LeafLocker::HandOver(LockedLeaf& locked, LockTable::Waiter& next) const {
     const LeafGeometry& geometry = context_.geometry();
     std::byte* const into = job.locked.image().data;
     job.known_units = locked.editor->known();
-    for (uint32_t rest = job.known_units; rest != 0; rest &= rest - 1) {
-      const uint32_t unit = static_cast<uint32_t>(std::countr_zero(rest));
+    for (const uint32_t unit : SetBits(job.known_units)) {
       const std::span<const std::byte> bytes = locked.editor->bytes(unit);
       std::copy(bytes.begin(), bytes.end(), into + geometry.unit_offset(unit));
     }

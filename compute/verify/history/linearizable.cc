@@ -26,6 +26,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "common/set_bits.h"
 #include "compute/verify/history/history.h"
 
 namespace gossamer::history {
@@ -85,9 +86,7 @@ struct Slots {
   template <typename Visit>
   void ForEach(Visit visit) const {
     for (size_t i = 0; i < kWords; ++i) {
-      for (uint64_t left = words[i]; left != 0; left &= left - 1) {
-        visit(i * 64 + static_cast<size_t>(__builtin_ctzll(left)));
-      }
+      for (const uint32_t bit : SetBits(words[i])) visit(i * 64 + bit);
     }
   }
   friend bool operator==(const Slots&, const Slots&) = default;
