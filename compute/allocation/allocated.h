@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 
-#include "common/set_bits.h"
 #include "compute/session/servers.h"
 #include "proto/remote_ptr.h"
 
@@ -37,19 +37,11 @@ class LinkedMemory {
   bool IsEmpty() const { return oldest_ == kNever; }
   // The smallest `registrations` of the stamps.
   uint64_t oldest() const { return oldest_; }
-  // Whether predicate(number) holds for a server that holds some of the memory.
-  template <typename Predicate>
-  bool IsOnAny(Predicate&& predicate) const {
-    for (size_t word = 0; word < servers_.size(); ++word) {
-      for (const uint32_t bit : SetBits(servers_[word])) {
-        if (predicate(word * kBits + bit)) return true;
-      }
-    }
-    return false;
-  }
+  // A bit set of the servers that hold some of the memory, kBits in a word.
+  std::span<const uint64_t> servers() const { return servers_; }
+  static constexpr size_t kBits = 64;
 
  private:
-  static constexpr size_t kBits = 64;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   static_assert(Servers::kMaxServers % kBits == 0);
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "common/set_bits.h"
 #include "compute/rules/rules.h"
 #include "compute/session/control_client.h"
 
@@ -257,7 +258,13 @@ bool RemoteAllocator::MayLink(const LinkedMemory& memory, ServerId from) const {
   const auto is_lost = [&](size_t server) {
     return !rules::IsStillGranted(since_[server].load(std::memory_order_acquire), memory.oldest());
   };
-  return !is_lost(ToInteger(from)) && !memory.IsOnAny(is_lost);
+  if (is_lost(ToInteger(from))) return false;
+  for (size_t word = 0; word < memory.servers().size(); ++word) {
+    for (const uint32_t bit : SetBits(memory.servers()[word])) {
+      if (is_lost(word * LinkedMemory::kBits + bit)) return false;
+    }
+  }
+  return true;
 }
 
 uint64_t RemoteAllocator::Registered(ServerId server, const Registration& registration) {
