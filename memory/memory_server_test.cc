@@ -291,14 +291,31 @@ TEST(StartUpLitmus, AServerThatCannotReachItselfIsNotFound) {
   std::string tested;
   options.litmus_runner = [&tested](MemoryPort& port) -> Result<LitmusReport> {
     tested = port.address();
+    return MakeError(Code::kNodeUnreachable, "no answer within 2000 ms");
+  };
+  const auto server = Start(options, bootstrap.get());
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(server.error().message, AllOf(HasSubstr("cannot reach itself at " + tested),
+                                            HasSubstr("no answer within 2000 ms"),
+                                            HasSubstr("--nolitmus starts it without this test")));
+  EXPECT_FALSE(bootstrap->Get("default").value());
+}
+
+// The network is not to blame.
+TEST(StartUpLitmus, AServerThatLacksMemoryForTheTestSaysSo) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  MemoryServerOptions options = Small();
+  options.litmus_runner = [](MemoryPort&) -> Result<LitmusReport> {
     return MakeError(Code::kNoResources, "making a queue pair: Cannot allocate memory");
   };
   const auto server = Start(options, bootstrap.get());
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().code, Code::kNoResources);
   EXPECT_THAT(server.error().message,
-              AllOf(HasSubstr("cannot reach itself at " + tested),
-                    HasSubstr("making a queue pair: Cannot allocate memory"),
+              AllOf(Not(HasSubstr("reach itself")),
+                    HasSubstr("is not possible: making a queue pair: Cannot allocate memory"),
                     HasSubstr("--nolitmus starts it without this test")));
   EXPECT_FALSE(bootstrap->Get("default").value());
 }

@@ -363,14 +363,17 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, const Probed& probed,
                         const Bootstrap& bootstrap) {
   const std::string subject = Describe(member) + " of " + Named(record.store, bootstrap);
-  if (probed.why) return MakeError(probed.why->code, subject + ": " + probed.why->message);
+  const std::string why = probed.why ? ": " + probed.why->message : "";
+  if (probed.why && probed.why->code != Code::kNodeUnreachable) {
+    return MakeError(probed.why->code, subject + why);
+  }
   switch (probed.liveness) {
     case Liveness::kDead: return MakeError(Code::kNodeUnreachable, subject + " is dead");
     case Liveness::kUnreachable:
       return MakeError(Code::kNodeUnreachable,
                        subject + " lives as process " + ProcessIdOf(member.process) +
-                           " on this host, but does not answer at its address");
-    default: return MakeError(Code::kNodeUnreachable, subject + " does not answer");
+                           " on this host, but does not answer at its address" + why);
+    default: return MakeError(Code::kNodeUnreachable, subject + " does not answer" + why);
   }
 }
 

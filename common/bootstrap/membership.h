@@ -68,8 +68,8 @@ struct Probed {
       : liveness(found), why(std::move(error)) {}
 
   Liveness liveness;
-  // Of kSilent and kUnreachable, if it is not silence: why this process could not ask
-  // (NoResources), or what is wrong with the answer (Corruption).
+  // Of kSilent and kUnreachable: why there is no answer (NodeUnreachable), why this process could
+  // not ask (NoResources, InvalidArgument), or what is wrong with the answer (Corruption).
   std::optional<Error> why;
 };
 

@@ -177,10 +177,11 @@ TEST_P(MembershipTest, LivingServerZeroThatCannotBeReachedIsNamed) {
   EXPECT_EQ(Join(options).value().identity.server, ServerId{0});
 }
 
-// A client that lacks memory, or that reads a damaged header, is not told of silence.
+// Such as that nobody listens there; and a client that lacks memory, or that reads a damaged header,
+// is not told of silence.
 TEST_P(MembershipTest, WhatAProbeFindsOutIsPassedOn) {
   ASSERT_TRUE(Join());
-  for (const Code code : {Code::kExhausted, Code::kCorruption}) {
+  for (const Code code : {Code::kNodeUnreachable, Code::kExhausted, Code::kCorruption}) {
     for (const Liveness liveness : {Liveness::kUnreachable, Liveness::kSilent}) {
       const LivenessProbe probe = [&](const StoreRecord&, const MemberRecord&) {
         return Probed(liveness, MakeError(code, "the reason"));
@@ -190,6 +191,8 @@ TEST_P(MembershipTest, WhatAProbeFindsOutIsPassedOn) {
       EXPECT_EQ(found.error().code, code);
       EXPECT_THAT(found.error().message,
                   AllOf(HasSubstr("server 0 (host "), HasSubstr(": the reason")));
+      EXPECT_EQ(found.error().message.find("does not answer") != std::string::npos,
+                code == Code::kNodeUnreachable);
       const auto joined = JoinStore(*bootstrap_, Options(), probe, Address);
       ASSERT_FALSE(joined);
       EXPECT_EQ(joined.error().code, code);

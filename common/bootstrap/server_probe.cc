@@ -18,6 +18,8 @@ Result<RegionHeader> AskHeader(const StoreRecord& record, const MemberRecord& me
   BOOST_OUTCOME_TRY(port, OpenComputePort(kind, options));
   BOOST_OUTCOME_TRY(port->Connect(member.server, member.address));
   BOOST_OUTCOME_TRY(endpoint, port->NewEndpoint());
+  // A new endpoint passes over servers that it cannot reach.
+  BOOST_OUTCOME_TRYV(endpoint->Attach(member.server));
   return ReadRegionHeader(*endpoint, member.server);
 }
 
@@ -48,8 +50,7 @@ LivenessProbe FabricProbe(const RdmaOptions& rdma, uint32_t timeout_ms) {
     const Result<RegionHeader> header = AskHeader(record, member, rdma, timeout_ms);
     if (!header) {
       const Liveness process = JudgeSilence(record, member);
-      const bool is_silence = header.error().code == Code::kNodeUnreachable;
-      if (process == Liveness::kDead || is_silence) return process;
+      if (process == Liveness::kDead) return process;
       return {process, header.error()};
     }
     const bool same = header.value().store_id == record.store_id &&

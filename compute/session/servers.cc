@@ -23,10 +23,10 @@ Error CannotBeReached(ServerId server, std::string_view address, std::string_vie
     return MakeError(Code::kNodeUnreachable, std::move(text));
   }
   text += " cannot be reached (" + std::string(why) + ")";
-  text += has_root ? "; it holds the root, without which nothing of the store is found: if it is "
-                     "gone for good, load the data into a new store"
-                   : "; what other servers hold is served: if this one is gone for good, "
-                     "`gossamer dump --salvage` writes what is left";
+  text += has_root ? "; operations go on once it answers. It holds the root, without which nothing "
+                     "of the store is found: if it is gone for good, load the data into a new store"
+                   : "; what other servers hold is served, and the rest once it answers. If it is "
+                     "gone for good, `gossamer dump --salvage` writes what is left";
   return MakeError(Code::kNodeUnreachable, std::move(text));
 }
 

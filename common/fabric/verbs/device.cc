@@ -24,7 +24,9 @@ constexpr uint64_t kOperations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
 constexpr std::string_view kNoDevice =
-    "no RDMA device on this machine: use --fabric=shm, or load rdma_rxe (scripts/soft_roce)";
+    "no RDMA device on this machine: load the driver of its NIC (modprobe mlx5_ib; docs/rdma.md), "
+    "or "
+    "use --fabric=shm";
 
 }  // namespace
 

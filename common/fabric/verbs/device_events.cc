@@ -4,6 +4,7 @@
 #include <glog/logging.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <array>
 #include <utility>
@@ -104,8 +105,10 @@ void DeviceEvents::Note(ibv_event_type type, uint8_t port) {
   }
 }
 
-void DeviceEvents::NoteRemoval() {
-  Lose("device removal", device_ + " has been removed: start this program anew when it is back");
+void DeviceEvents::NoteRemoval() { Lose("device removal", RemovedText()); }
+
+std::string DeviceEvents::RemovedText() const {
+  return device_ + " has been removed: start this program anew when it is back";
 }
 
 void DeviceEvents::Lose(const std::string& event, const std::string& why) {
@@ -121,6 +124,9 @@ std::string DeviceEvents::Trouble(uint8_t port) const {
     const std::lock_guard lock(mutex_);
     if (!lost_.empty()) return lost_;
   }
+  // Not every driver ends the contexts of a device that goes away: rxe lets them answer for ever.
+  const char* const path = verbs_->device->ibdev_path;
+  if (path[0] != '\0' && access(path, F_OK) != 0) return RemovedText();
   ibv_port_attr attributes{};
   const bool is_up =
       ibv_query_port(verbs_, port, &attributes) == 0 && attributes.state == IBV_PORT_ACTIVE;

@@ -46,6 +46,7 @@ class DeviceEvents {
   Status Start();
   void Run();
   void Lose(const std::string& event, const std::string& why);
+  std::string RemovedText() const;
 
   ibv_context* const verbs_;
   const std::string device_;
