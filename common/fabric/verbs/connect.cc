@@ -152,33 +152,34 @@ Result<std::optional<ConnectAttempt::Event>> ConnectAttempt::NextEvent() {
   return event;
 }
 
-Result<ConnectState> ConnectAttempt::Step() {
-  while (stage_ != Stage::kResolved && stage_ != Stage::kAnswered) {
-    BOOST_OUTCOME_TRY(next, NextEvent());
-    if (!next) return ConnectState::kUnderWay;
-    const Event& event = *next;
-    if (stage_ == Stage::kAddress) {
-      if (event.type != RDMA_CM_EVENT_ADDR_RESOLVED) return Unexpected(event);
-      BOOST_OUTCOME_TRYV(ResolveRoute());
-      stage_ = Stage::kRoute;
-    } else if (stage_ == Stage::kRoute) {
-      if (event.type != RDMA_CM_EVENT_ROUTE_RESOLVED) return Unexpected(event);
-      stage_ = Stage::kResolved;
-    } else {
-      answer_ = event;
-      stage_ = Stage::kAnswered;
-    }
+Status ConnectAttempt::OnEvent(const Event& event) {
+  if (stage_ == Stage::kAddress) {
+    if (event.type != RDMA_CM_EVENT_ADDR_RESOLVED) return Unexpected(event);
+    BOOST_OUTCOME_TRYV(ResolveRoute());
+    stage_ = Stage::kRoute;
+  } else if (stage_ == Stage::kRoute) {
+    if (event.type != RDMA_CM_EVENT_ROUTE_RESOLVED) return Unexpected(event);
+    stage_ = Stage::kResolved;
+  } else {
+    answer_ = event;
+    stage_ = Stage::kAnswered;
   }
-  return ConnectState::kDone;
+  return Ok();
 }
 
-Status ConnectAttempt::Await() {
-  while (true) {
-    BOOST_OUTCOME_TRY(state, Step());
-    if (state == ConnectState::kDone) return Ok();
-    pollfd waiting{channel_->fd, POLLIN, 0};
-    poll(&waiting, 1, kWaitMs);
+Status ConnectAttempt::Await(const std::atomic<bool>* is_cancelled) {
+  while (stage_ != Stage::kResolved && stage_ != Stage::kAnswered) {
+    BOOST_OUTCOME_TRY(event, NextEvent());
+    if (event) {
+      BOOST_OUTCOME_TRYV(OnEvent(*event));
+    } else if (is_cancelled != nullptr && is_cancelled->load(std::memory_order_relaxed)) {
+      return MakeError(Code::kContended, "connecting was given up");
+    } else {
+      pollfd waiting{channel_->fd, POLLIN, 0};
+      poll(&waiting, 1, kWaitMs);
+    }
   }
+  return Ok();
 }
 
 Result<Connection> ConnectAttempt::MakeQueuePair(const Peer& peer, ibv_pd* domain, ibv_cq* queue) {

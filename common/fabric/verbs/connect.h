@@ -1,11 +1,12 @@
 // Connects a compute server to a memory server: the client's half of the connection manager's
-// exchange, step by step, with one deadline for all steps.
+// exchange, with one deadline for all steps.
 //
-// Thread-safety: none; a connection belongs to one thread. Only `Await` and `ProbePeer` block, for
-// at most the connection timeout.
+// Thread-safety: none; a connection belongs to one thread at a time. `Await` and `ProbePeer` wait for
+// the other end, for at most the connection timeout.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -105,11 +106,9 @@ class ConnectAttempt {
   static Result<ConnectAttempt> Begin(const SocketAddress& address, const Device* device,
                                       const ComputePortOptions& options, AttemptEnd end);
 
-  // Proceeds as far as possible without waiting. kDone: the route is found, and `Send`
-  // comes next; after `Send`: the server has answered.
-  Result<ConnectState> Step();
-  // Blocks until `Step` returns kDone.
-  Status Await();
+  // Waits until the route is found; after `Send`, until the server has answered. Ends with Contended
+  // soon after `is_cancelled` is set.
+  Status Await(const std::atomic<bool>* is_cancelled = nullptr);
 
   // After the route is found: the identifier with a queue pair in `domain`, whose completions go to
   // `queue`.
@@ -140,6 +139,7 @@ class ConnectAttempt {
       : address_(address), device_(device), options_(&options), end_(end) {}
   Status ResolveAddress();
   Status ResolveRoute();
+  Status OnEvent(const Event& event);
   // Returns nullopt if there is no event yet.
   Result<std::optional<Event>> NextEvent();
   int left_ms() const;

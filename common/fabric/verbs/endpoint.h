@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "common/fabric/verbs/compute_port.h"
 #include "common/fabric/verbs/connect.h"
 #include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/queue_pair.h"
 #include "common/fabric/verbs/thread_domain.h"
 
@@ -48,18 +48,10 @@ struct Opening {
   Opening(QueuePairRequest& wanted, const ComputePortOptions& options)
       : request(&wanted), retry(options) {}
 
-  // Requires (unchecked): the attempt has resolved its path. `domain`, `queue`: of the new queue
-  // pair, and for its completions.
-  Status AskToConnect(const Peer& peer, ibv_pd* domain, ibv_cq* queue, uint64_t client_uuid,
-                      QueuePair& queue_pair);
-  // Puts the replaced connection back.
-  void GiveUpAttempt(QueuePair& queue_pair);
-
   QueuePairRequest* request;
   ConnectRetry retry;
-  std::optional<ConnectAttempt> attempt;  // none: the present queue pair has not ended, or a pause
-  Connection replaced;                    // while its successor requests the replacement
-  bool is_connecting = false;
+  std::unique_ptr<OpeningAttempt>
+      attempt;  // null: the present queue pair has not ended, or a pause
 };
 
 class VerbsEndpoint final : public Endpoint {
@@ -121,8 +113,8 @@ class VerbsEndpoint final : public Endpoint {
   size_t PollOpenings();
   // kDone: the queue pair works.
   Result<ConnectState> Advance(Opening& opening);
-  Result<ConnectState> AdvanceAttempt(Opening& opening, QueuePair& queue_pair);
-  Status Install(QueuePair& queue_pair);
+  Status Begin(Opening& opening, QueuePair& queue_pair);
+  void Install(QueuePair& queue_pair, Connection connection);
   void End(QueuePairRequest& request, Status status);
 
   VerbsComputePort& port_;

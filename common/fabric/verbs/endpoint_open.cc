@@ -1,4 +1,4 @@
-// How an endpoint of the verbs fabric opens queue pairs: step by step, in `Poll`, without blocking.
+// How an endpoint of the verbs fabric opens queue pairs: by attempts that `Poll` begins and ends.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -34,8 +34,12 @@ Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
   }
   if (queue_ == nullptr) {
     const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
-    BOOST_OUTCOME_TRY(queue, domain_.NewCompletionQueue(entries));
-    queue_ = std::move(queue);
+    queue_.reset(ibv_create_cq(device_->verbs(), entries, nullptr, nullptr, 0));
+    if (queue_ == nullptr) {
+      const int error = errno;
+      return LockingError(Code::kNoResources, "making a completion queue on " + device_->name(),
+                          error);
+    }
   } else if (static_cast<uint32_t>(queue_->cqe) < needed) {
     const int error = ibv_resize_cq(queue_.get(), static_cast<int>(std::min(most, 2 * needed)));
     if (error != 0) {
@@ -57,41 +61,9 @@ Result<QueuePair*> VerbsEndpoint::MakeQueuePair(ServerId server) {
   return queue_pairs_[index].get();
 }
 
-// The server destroys the old queue pair first (rule U1). Our end of it stays until then, so that
-// its disconnect cannot overtake the request to replace it.
-Status Opening::AskToConnect(const Peer& peer, ibv_pd* domain, ibv_cq* queue, uint64_t client_uuid,
-                             QueuePair& queue_pair) {
-  BOOST_OUTCOME_TRY(connection, attempt->MakeQueuePair(peer, domain, queue));
-  replaced = std::exchange(queue_pair.connection, std::move(connection));
-  is_connecting = true;
-  ++queue_pair.epoch;
-  ConnectRequest wanted;
-  wanted.kind = RequestKind::kAttach;
-  wanted.client_uuid = client_uuid;
-  wanted.incarnation = peer.incarnation;
-  wanted.replaces = replaced.server.connection_id;
-  wanted.also_destroys = request->also_destroys;
-  return attempt->Send(queue_pair.connection, wanted);
-}
-
-void Opening::GiveUpAttempt(QueuePair& queue_pair) {
-  if (std::exchange(is_connecting, false)) {
-    // The server may have accepted, and its answer was lost. Its end of this attempt ends with
-    // ours; the next attempt names the queue pair to be replaced again.
-    std::swap(queue_pair.connection, replaced);
-    replaced = {};
-  }
-  attempt.reset();
-}
-
 uint64_t VerbsEndpoint::BrokenQueuePairId(ServerId server) const {
   const QueuePair* queue_pair = Find(server);
   if (queue_pair == nullptr || queue_pair->state == QueuePairState::kConnected) return 0;
-  for (const auto& opening : openings_) {
-    if (opening->request->server == server && opening->is_connecting) {
-      return opening->replaced.server.connection_id;
-    }
-  }
   return queue_pair->connection.server.connection_id;
 }
 
@@ -142,40 +114,48 @@ size_t VerbsEndpoint::PollOpenings() {
 
 Result<ConnectState> VerbsEndpoint::Advance(Opening& opening) {
   QueuePair& queue_pair = *Find(opening.request->server);
-  if (!opening.attempt) {
+  if (opening.attempt == nullptr) {
     // What is posted on the present queue pair must complete first; `CheckPeers` bounds the wait.
     if (queue_pair.state == QueuePairState::kBreaking || opening.retry.pauses()) {
       return ConnectState::kUnderWay;
     }
-    // Clears the completion queue of the previous attempt or of the present queue pair.
-    Collapse(queue_pair);
-    BOOST_OUTCOME_TRY(peer, port_.FindPeer(queue_pair.server));
-    BOOST_OUTCOME_TRY(begun, ConnectAttempt::Begin(peer.address, device_.get(), options_,
-                                                   opening.retry.NextEnd()));
-    opening.attempt.emplace(std::move(begun));
+    BOOST_OUTCOME_TRYV(Begin(opening, queue_pair));
   }
-  Result<ConnectState> state = AdvanceAttempt(opening, queue_pair);
-  if (state) return state;
-  opening.GiveUpAttempt(queue_pair);
-  if (!opening.retry.Again(state.error())) return state;
-  return ConnectState::kUnderWay;
+  if (!opening.attempt->is_done()) return ConnectState::kUnderWay;
+  const std::unique_ptr<OpeningAttempt> ended = std::move(opening.attempt);
+  if (ended->status()) {
+    Install(queue_pair, std::move(ended->connection()));
+    return ConnectState::kDone;
+  }
+  // The server may have accepted, and its answer was lost. Its end of this attempt ends with ours;
+  // the next attempt names the queue pair to be replaced again.
+  if (opening.retry.Again(ended->status().error())) return ConnectState::kUnderWay;
+  return ended->status().error();
 }
 
-Result<ConnectState> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& queue_pair) {
-  BOOST_OUTCOME_TRY(state, opening.attempt->Step());
-  if (state == ConnectState::kUnderWay) return state;
-  if (!opening.is_connecting) {
-    BOOST_OUTCOME_TRY(peer, port_.FindPeer(queue_pair.server));
-    BOOST_OUTCOME_TRYV(opening.AskToConnect(peer, domain_.protection_domain(), queue_.get(),
-                                            options_.client_uuid, queue_pair));
-    return ConnectState::kUnderWay;
-  }
-  BOOST_OUTCOME_TRYV(opening.attempt->Established(queue_pair.connection));
-  BOOST_OUTCOME_TRYV(Install(queue_pair));
-  return ConnectState::kDone;
+// The server destroys the old queue pair first (rule U1). Our end of it stays until then, so that
+// its disconnect cannot overtake the request to replace it.
+Status VerbsEndpoint::Begin(Opening& opening, QueuePair& queue_pair) {
+  BOOST_OUTCOME_TRY(peer, port_.FindPeer(queue_pair.server));
+  ConnectRequest wanted;
+  wanted.kind = RequestKind::kAttach;
+  wanted.client_uuid = options_.client_uuid;
+  wanted.incarnation = peer.incarnation;
+  wanted.replaces = queue_pair.connection.server.connection_id;
+  wanted.also_destroys = opening.request->also_destroys;
+  rdma_cm_id* const id = queue_pair.connection.id.get();
+  BareQueuePair replaced(id == nullptr ? nullptr : std::exchange(id->qp, nullptr));
+  BOOST_OUTCOME_TRY(
+      attempt, OpeningAttempt::Start({std::move(replaced), std::move(peer), opening.retry.NextEnd(),
+                                      domain_.protection_domain(), queue_.get(), wanted},
+                                     options_));
+  opening.attempt = std::move(attempt);
+  return Ok();
 }
 
-Status VerbsEndpoint::Install(QueuePair& queue_pair) {
+void VerbsEndpoint::Install(QueuePair& queue_pair, Connection connection) {
+  queue_pair.connection = std::move(connection);
+  ++queue_pair.epoch;
   const ConnectReply& info = queue_pair.connection.server;
   queue_pair.memory[static_cast<size_t>(Space::kRegion)] = info.region;
   queue_pair.memory[static_cast<size_t>(Space::kLockTable)] = info.lock_table;
@@ -197,7 +177,6 @@ Status VerbsEndpoint::Install(QueuePair& queue_pair) {
     }
   }
   limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
-  return Ok();
 }
 
 }  // namespace gossamer::verbs

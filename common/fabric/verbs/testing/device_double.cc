@@ -48,7 +48,6 @@ struct DeviceDouble::State {
   verbs_context verbs{};
   UniqueFd events[2];  // a pipe in which nothing is written
   std::vector<MadeQueuePair> queue_pairs;
-  uint32_t lock_free_queues = 0;
   uint32_t next_shared = 0;
   uint32_t next_own = kSharedDoorbells;
 };
@@ -120,14 +119,6 @@ ibv_qp* CreateQueuePair(ibv_context*, ibv_qp_init_attr_ex* wanted) {
   return MakeQueuePair(wanted->pd, wanted->cap, wanted->qp_type, names);
 }
 
-ibv_cq_ex* CreateCompletionQueue(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
-  if ((wanted->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) ++current->lock_free_queues;
-  auto* const queue = new ibv_cq_ex{};
-  queue->context = context;
-  queue->cqe = static_cast<int>(wanted->cqe);
-  return queue;
-}
-
 ibv_td* AllocateThread(ibv_context* context, ibv_td_init_attr*) {
   auto* const thread = new ThreadDomainDouble{{context}, current->next_own++};
   return &thread->td;
@@ -188,7 +179,6 @@ DeviceDouble::DeviceDouble(DeviceRecording recording) : state_(std::make_unique<
   verbs.free_dm = FreeMemory;
   verbs.reg_dm_mr = RegisterMemory;
   if (state_->recording.is_mlx5) {
-    verbs.create_cq_ex = CreateCompletionQueue;
     verbs.alloc_td = AllocateThread;
     verbs.dealloc_td = FreeThread;
     verbs.alloc_parent_domain = AllocateParent;
@@ -204,7 +194,6 @@ DeviceDouble::~DeviceDouble() { current = nullptr; }
 void DeviceDouble::SetUp(bool is_up) { state_->recording.is_up = is_up; }
 ibv_context* DeviceDouble::context() { return &state_->verbs.context; }
 const std::vector<MadeQueuePair>& DeviceDouble::queue_pairs() const { return state_->queue_pairs; }
-uint32_t DeviceDouble::lock_free_queues() const { return state_->lock_free_queues; }
 
 }  // namespace gossamer::verbs::test
 
@@ -231,16 +220,15 @@ int ibv_dealloc_pd(ibv_pd* domain) {
   return 0;
 }
 
-// As one of the extended kind, which is longer: both end by ibv_destroy_cq.
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
-  auto* const queue = new ibv_cq_ex{};
+  auto* const queue = new ibv_cq{};
   queue->context = context;
   queue->cqe = entries;
-  return ibv_cq_ex_to_cq(queue);
+  return queue;
 }
 
 int ibv_destroy_cq(ibv_cq* queue) {
-  delete reinterpret_cast<ibv_cq_ex*>(queue);
+  delete queue;
   return 0;
 }
 

@@ -56,8 +56,6 @@ class DeviceDouble {
   // In the order made; those that are destroyed, too.
   const std::vector<MadeQueuePair>& queue_pairs() const;
   void SetUp(bool is_up);  // the port
-  // Completion queues of which polling takes no lock.
-  uint32_t lock_free_queues() const;
 
   struct State;
 
