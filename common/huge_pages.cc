@@ -1,6 +1,7 @@
 #include "common/huge_pages.h"
 
 #include <fmt/core.h>
+#include <linux/mman.h>
 #include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
@@ -41,8 +42,13 @@ void MemoryMapping::Unmap::operator()(std::byte* data) const {
 
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages) {
   if (!huge_pages) return MapSmallPages(bytes, "switched off");
+  if (bytes % kGiantPageBytes == 0) {
+    if (std::byte* data = Map(bytes, MAP_HUGETLB | MAP_HUGE_1GB)) {
+      return MemoryMapping(data, bytes, bytes, "1 GB pages");
+    }
+  }
   const size_t rounded = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  if (std::byte* data = Map(rounded, MAP_HUGETLB)) {
+  if (std::byte* data = Map(rounded, MAP_HUGETLB | MAP_HUGE_2MB)) {
     return MemoryMapping(data, bytes, rounded, "2 MB pages");
   }
   BOOST_OUTCOME_TRY(mapping, MapSmallPages(bytes, fmt::format("vm.nr_hugepages gives fewer than {}",

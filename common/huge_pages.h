@@ -1,5 +1,6 @@
-// Private, zeroed memory in 2 MB pages if the machine has any, else in 4 KB pages that the kernel
-// is asked to merge (transparent 2 MB pages). Mapping reserves 2 MB pages and touches none.
+// Private, zeroed memory in pages of 1 GB or 2 MB if the machine has set enough of them aside, else in
+// 4 KB pages that the kernel is asked to merge (transparent 2 MB pages). Mapping reserves large pages
+// and touches none. Pages of 1 GB serve memory that is a multiple of that.
 //
 // Thread-safety: a mapping is a plain owner. Cost: a few system calls.
 #pragma once
@@ -15,6 +16,7 @@
 namespace gossamer {
 
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+inline constexpr size_t kGiantPageBytes = size_t{1} << 30;
 
 // Owns mapped memory until destroyed.
 class MemoryMapping {
@@ -26,7 +28,9 @@ class MemoryMapping {
   std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
   std::span<std::byte> span() const { return {data(), bytes_}; }
-  // "2 MB pages", or "4 KB pages (no huge pages: WHY)".
+  // With the rest of the last page.
+  std::span<std::byte> whole_pages() const { return {data(), data_.get_deleter().bytes}; }
+  // "1 GB pages", "2 MB pages", or "4 KB pages (no huge pages: WHY)".
   const std::string& description() const { return description_; }
 
  private:

@@ -10,6 +10,7 @@
 #include "common/admin/host_names.h"
 #include "common/bootstrap/bootstrap.h"
 #include "common/checked_parameters.h"
+#include "common/numa.h"
 #include "common/program/fabric_flags.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
@@ -37,7 +38,14 @@ DEFINE_string(chunk_bytes, "",
               "unit in which clients get memory, a power of two (default: 1/64 of the memory, "
               "256KiB to 32MiB)");
 DEFINE_string(lock_table_bytes, "256KiB", "lock table, 8 bytes a slot, a power of two");
-DEFINE_bool(huge_pages, true, "use 2 MB pages where there are any");
+DEFINE_bool(huge_pages, true,
+            "use pages of 1 GB, if they are set aside and make up --memory, or of 2 MB where there "
+            "are any");
+DEFINE_string(
+    numa, "auto",
+    "on which NUMA node the memory lies: auto (that of the NIC), the number of a node, "
+    "interleave (page by page on all of them), or no; what a node has no room for lies on "
+    "others, and the line that says ready tells");
 DEFINE_bool(touch, true,
             "have all memory from the machine before the server is ready, so that it is not killed "
             "for lack of memory later; takes a second for each 1 to 4 GiB");
@@ -140,6 +148,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   BOOST_OUTCOME_TRY(fabric_flags, ReadFabricFlags());
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(fabric_flags.fabric));
   BOOST_OUTCOME_TRY(on_chip_locks, ParseOnChipLocks(FLAGS_on_chip_locks));
+  BOOST_OUTCOME_TRY(numa, ParseNuma(FLAGS_numa));
   BOOST_OUTCOME_TRY(create, ParseCreateMode(FLAGS_create));
   BOOST_OUTCOME_TRYV(CheckAdminFlag());
   options.memory_bytes = memory_bytes;
@@ -152,6 +161,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.rdma = fabric_flags.rdma;
   options.connection_timeout_ms = fabric_flags.connection_timeout_ms;
   options.huge_pages = FLAGS_huge_pages;
+  options.numa = numa;
   options.touch = FLAGS_touch;
   options.join.is_to_stop = IsToStop;
   options.on_chip_locks = on_chip_locks;

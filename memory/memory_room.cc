@@ -1,5 +1,7 @@
 #include "memory/memory_room.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -170,14 +172,18 @@ Status CheckProcess(const MemoryWish& wish, const std::string& root) {
 }  // namespace
 
 bool FitsHugePages(const MemoryWish& wish, const std::string& root) {
-  if (!wish.may_be_huge) return false;
-  const auto read = [file = root + "/proc/meminfo"](std::string_view name) {
-    return NumberBehind(name, file).value_or(0);
+  const auto room = [&](uint64_t page_bytes) {
+    const std::string folder =
+        fmt::format("{}/sys/kernel/mm/hugepages/hugepages-{}kB/", root, page_bytes >> 10);
+    const uint64_t free_pages = NumberBehind("", folder + "free_hugepages").value_or(0);
+    const uint64_t reserved_pages = NumberBehind("", folder + "resv_hugepages").value_or(0);
+    return (free_pages - std::min(free_pages, reserved_pages)) * page_bytes;
   };
-  if (read("Hugepagesize:") << 10 != kHugePageBytes) return false;
-  const uint64_t free_pages = read("HugePages_Free:");
-  const uint64_t reserved_pages = std::min(free_pages, read("HugePages_Rsvd:"));
-  return wish.bytes <= (free_pages - reserved_pages) * kHugePageBytes;
+  if (wish.may_be_giant &&
+      wish.bytes / kGiantPageBytes * kGiantPageBytes <= room(kGiantPageBytes)) {
+    return true;
+  }
+  return wish.may_be_huge && wish.bytes <= room(kHugePageBytes);
 }
 
 Status CheckRoom(const MemoryWish& wish, const std::string& root) {

@@ -19,10 +19,11 @@ namespace gossamer {
 
 struct MemoryWish {
   uint64_t bytes = 0;
-  bool is_shared = false;    // a memory file; otherwise private memory
-  bool is_locked = false;    // memory registered with an RDMA device is locked
-  bool may_be_huge = false;  // may use the huge pages that the machine has set aside
-  uint64_t bookkeeping = 0;  // private memory about the heap, which is touched as that breaks up
+  bool is_shared = false;     // a memory file; otherwise private memory
+  bool is_locked = false;     // memory registered with an RDMA device is locked
+  bool may_be_huge = false;   // may use the 2 MB pages that the machine has set aside
+  bool may_be_giant = false;  // and, but for a little, those of 1 GB
+  uint64_t bookkeeping = 0;   // private memory about the heap, which is touched as that breaks up
 };
 
 // Whether the huge pages set aside suffice. Mapping reserves them, and they count against no other

@@ -18,6 +18,9 @@ using ::testing::HasSubstr;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
+constexpr char kHugePages[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
+constexpr char kGiantPages[] = "/sys/kernel/mm/hugepages/hugepages-1048576kB/";
+
 // 23 GiB available, no limits.
 class MemoryRoom : public ::testing::Test {
  protected:
@@ -34,6 +37,10 @@ class MemoryRoom : public ::testing::Test {
   void Write(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(root() + path).parent_path());
     std::ofstream(root() + path) << text;
+  }
+  void SetAside(std::string_view folder, int free, int reserved) const {
+    Write(std::string(folder) + "free_hugepages", std::to_string(free) + "\n");
+    Write(std::string(folder) + "resv_hugepages", std::to_string(reserved) + "\n");
   }
   std::string root() const { return directory_.path(); }
   static MemoryWish Shared(uint64_t bytes) { return {.bytes = bytes, .is_shared = true}; }
@@ -71,8 +78,8 @@ TEST_F(MemoryRoom, OfTheMachine) {
 }
 
 TEST_F(MemoryRoom, PagesThatWereSetAsideCountAgainstNothingElse) {
-  Write("/proc/meminfo",
-        "MemAvailable: 1048576 kB\nHugePages_Free: 10240\nHugepagesize: 2048 kB\n");
+  Write("/proc/meminfo", "MemAvailable: 1048576 kB\n");
+  SetAside(kHugePages, 10240, 0);
   MemoryWish wish = Shared(20 * kGiB);
   EXPECT_NE(Refusal(wish), "");
   wish.may_be_huge = true;
@@ -82,22 +89,29 @@ TEST_F(MemoryRoom, PagesThatWereSetAsideCountAgainstNothingElse) {
 
 // A machine that sets most of its memory aside as 2 MB pages for the store has little other memory.
 TEST_F(MemoryRoom, HugePagesAreThoseThatAreFree) {
-  const std::string pages = "MemAvailable: 8388608 kB\nHugePages_Free: 20480\n";
-  const std::string size = "Hugepagesize: 2048 kB\n";
   MemoryWish wish = Shared(40 * kGiB);
   wish.may_be_huge = true;
-  Write("/proc/meminfo", pages + size);
+  EXPECT_FALSE(FitsHugePages(wish, root()));
+  SetAside(kHugePages, 20480, 0);
   EXPECT_TRUE(FitsHugePages(wish, root()));
   // Free pages reserved by one mapping are not free for another.
-  Write("/proc/meminfo", pages + "HugePages_Rsvd: 10240\n" + size);
+  SetAside(kHugePages, 20480, 10240);
   EXPECT_FALSE(FitsHugePages(wish, root()));
   wish.bytes = 20 * kGiB;
   EXPECT_TRUE(FitsHugePages(wish, root()));
-  Write("/proc/meminfo", pages + "HugePages_Rsvd: 30000\n" + size);
+  SetAside(kHugePages, 20480, 30000);
   EXPECT_FALSE(FitsHugePages(wish, root()));
-  // Pages of another size are not ours.
-  wish.bytes = 2 * kMiB;
-  Write("/proc/meminfo", pages + "Hugepagesize: 1048576 kB\n");
+}
+
+// The lock table is not in a page of 1 GB.
+TEST_F(MemoryRoom, PagesOfAGigabyteServeWhoMapsThem) {
+  SetAside(kGiantPages, 4, 0);
+  MemoryWish wish = Shared(4 * kGiB + kMiB / 4);
+  wish.may_be_huge = true;
+  EXPECT_FALSE(FitsHugePages(wish, root()));
+  wish.may_be_giant = true;
+  EXPECT_TRUE(FitsHugePages(wish, root()));
+  SetAside(kGiantPages, 4, 1);
   EXPECT_FALSE(FitsHugePages(wish, root()));
 }
 

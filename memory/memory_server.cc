@@ -10,6 +10,7 @@
 
 #include "common/bootstrap/server_probe.h"
 #include "common/fabric/open/open_port.h"
+#include "common/huge_pages.h"
 #include "common/random_id.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
@@ -67,6 +68,7 @@ Status MemoryServer::Open() {
   port.on_chip_locks = use_.on_chip_locks;
   port.one_verb_at_a_time = use_.one_verb_at_a_time;
   port.huge_pages = options_.huge_pages;
+  port.numa = options_.numa;
   port.in_process_only = options_.in_process_only;
   if (options_.touch) {
     // Memory mapped from pages set aside is sure to have them.
@@ -89,6 +91,9 @@ MemoryWish MemoryServer::Wish(uint64_t bytes) const {
       .is_locked = options_.fabric == FabricKind::kVerbs,
       // Anonymous memory gets no huge pages set aside.
       .may_be_huge = options_.huge_pages && !(is_shm && options_.in_process_only),
+      // As MapMemory does.
+      .may_be_giant = options_.huge_pages && options_.fabric == FabricKind::kVerbs &&
+                      options_.memory_bytes % kGiantPageBytes == 0,
       .bookkeeping = ChunkAllocator::BookkeepingBytes(options_.memory_bytes, options_.chunk_bytes)};
 }
 
@@ -181,10 +186,12 @@ Result<bool> MemoryServer::TestDevice() {
   if (run == nullptr) return true;
   const Result<LitmusReport> report = run(*port_);
   if (!report) {
+    const bool is_of_network = report.error().code == Code::kNodeUnreachable;
     return MakeError(report.error().code,
-                     "this server cannot reach itself at " + port_->address() +
-                         ", so its clients may not either: " + report.error().message +
-                         "; --nolitmus starts it without this test");
+                     (is_of_network ? "this server cannot reach itself at " + port_->address() +
+                                          ", so its clients may not either: "
+                                    : "the test of the device's order of verbs is not possible: ") +
+                         report.error().message + "; --nolitmus starts it without this test");
   }
   const std::string text = report.value().ToString();
   if (report.value().passed()) {

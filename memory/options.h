@@ -8,6 +8,7 @@
 #include "common/bootstrap/membership.h"
 #include "common/embedded_memory.h"
 #include "common/fabric/fabric.h"
+#include "common/numa.h"
 #include "common/status.h"
 #include "gossamer/rdma_options.h"
 #include "memory/start_up_litmus.h"
@@ -26,6 +27,7 @@ struct MemoryServerOptions : EmbeddedMemoryOptions {
   RdmaOptions rdma = {};
   uint32_t connection_timeout_ms = 2000;
   bool huge_pages = true;
+  NumaWish numa = {};
   bool in_process_only = false;  // shm: for clients of this process alone
   // With a bootstrap; its fabric and parameters are those above. During the whole start,
   // `is_to_stop` is called now and then, by any thread.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/fabric/work_request.h"
+#include "common/numa.h"
 #include "common/on_chip_locks.h"
 #include "common/status.h"
 #include "gossamer/device_stat.h"
@@ -58,7 +59,8 @@ struct MemoryPortOptions {
   OnChipLocks on_chip_locks = OnChipLocks::kIfPossible;
   // verbs: clients wait for each verb before they post the next, for a device that does not order.
   bool one_verb_at_a_time = false;
-  bool huge_pages = true;        // 2 MB pages if there are any
+  bool huge_pages = true;        // of 1 GB or 2 MB if there are any
+  NumaWish numa = {};            // where the region lies
   bool in_process_only = false;  // shm: clients live in this process, so the memory needs no name
   uint32_t connection_timeout_ms = 2000;
   // verbs: for which a client's machine may be silent before its queue pairs are destroyed; at least
@@ -97,7 +99,8 @@ class MemoryPort {
   // Bytes that one packet carries at most through this server's end of the network, whatever the
   // clients' ends carry.
   virtual uint32_t path_mtu() const = 0;
-  // For the start-up report: "2 MB pages" or "4 KB pages (no huge pages: …)".
+  // For the start-up report: "2 MB pages" or "4 KB pages (no huge pages: …)", and on which NUMA
+  // nodes it lies.
   virtual std::string memory_description() const = 0;
   // The RDMA device. Other fabrics have none. Thread-safety: any thread.
   virtual DeviceStat device() const { return {}; }

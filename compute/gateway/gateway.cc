@@ -14,6 +14,7 @@
 
 #include "common/admin/listen_address.h"
 #include "common/admin/process_metrics.h"
+#include "common/numa.h"
 #include "common/start_thread.h"
 #include "common/text/human.h"
 
@@ -63,19 +64,23 @@ std::optional<cpu_set_t> AllowedProcessors() {
 }
 
 // The thread then runs on one processor: number `number` of the processors that this process may
-// use. A failure changes nothing.
-void PinThisThread(size_t number) {
+// use, those of NUMA node `node` first. A failure changes nothing.
+void PinThisThread(size_t number, int node) {
   const std::optional<cpu_set_t> allowed = AllowedProcessors();
   if (!allowed) return;
-  size_t left = number % static_cast<size_t>(CPU_COUNT(&*allowed));
-  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
-    if (!CPU_ISSET(processor, &*allowed) || left-- != 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(processor, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-    return;
+  const std::vector<int> processors = ProcessorsFrom(node, *allowed);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(processors[number % processors.size()]), &one);
+  pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+}
+
+// The NUMA node of the RDMA device by which the store is reached, or kUnknownNode.
+int NumaNodeOf(const DeviceStat& device) {
+  for (const auto& [name, value] : device.facts) {
+    if (name == "numa_node" && value != "none") return std::stoi(value);
   }
+  return kUnknownNode;
 }
 
 // Of open files of this process (`ulimit -n`).
@@ -175,9 +180,10 @@ Status Gateway::Open(Store& store) {
     BOOST_OUTCOME_TRYV(workers_.back()->Open());
   }
   BOOST_OUTCOME_TRYV(FitMaxClients());
+  const int node = NumaNodeOf(store.Device());
   for (size_t number = 0; number < options_.threads; ++number) {
-    BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this, number] {
-                        if (options_.pin) PinThisThread(number);
+    BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this, number, node] {
+                        if (options_.pin) PinThisThread(number, node);
                         workers_[number]->Run();
                       }));
     threads_.push_back(std::move(thread));

@@ -41,7 +41,8 @@ DEFINE_string(
 DEFINE_string(store, "default", "name of the store");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_uint32(threads, 1, "worker threads, each with clients of its own");
-DEFINE_bool(pin, false, "each worker thread on a processor of its own");
+DEFINE_bool(pin, false,
+            "each worker thread on a processor of its own, those of the NIC's NUMA node first");
 DEFINE_string(redis, "127.0.0.1:7400",
               "where Redis clients connect: ADDRESS:PORT or unix:PATH, several with commas between "
               "them; port 0: a free one, named in the line that says ready");

@@ -1,6 +1,7 @@
 #include "common/fabric/shm/memory.h"
 
 #include <fmt/core.h>
+#include <glog/logging.h>
 #include <sys/mman.h>
 
 #include <bit>
@@ -103,6 +104,8 @@ Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
 Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions& options) {
   BOOST_OUTCOME_TRY(pages, options.in_process_only ? AnonymousPages(bytes, options.huge_pages)
                                                    : NamedPages(name, bytes, options.huge_pages));
+  const Status placed = PlaceMemory(pages.mapping.span(), options.numa, kUnknownNode);
+  if (!placed) LOG(WARNING) << placed.error().message;
   if (options.touch) {
     BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
     if (options.huge_pages && !pages.is_reserved) {
@@ -112,6 +115,8 @@ Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions
                           expected_some ? "4 KB pages (no huge pages: the kernel had no free ones)"
                                         : pages.description);
     }
+    const std::string nodes = DescribeNodes({pages.mapping.data(), bytes});
+    if (!nodes.empty()) pages.description += ", " + nodes;
   }
   return std::move(pages);
 }

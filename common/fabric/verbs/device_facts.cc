@@ -68,13 +68,13 @@ std::optional<ibv_gid_entry> FindGid(const rdma_cm_id& bound, int table_length) 
   return found;
 }
 
-std::string NumaNode(const std::string& device) {
-  int node = -1;
-  std::ifstream("/sys/class/infiniband/" + device + "/device/numa_node") >> node;
-  return node < 0 ? "none" : std::to_string(node);
-}
-
 }  // namespace
+
+int NumaNodeOf(const Device& device) {
+  int node = kUnknownNode;
+  std::ifstream("/sys/class/infiniband/" + device.name() + "/device/numa_node") >> node;
+  return std::max(node, kUnknownNode);
+}
 
 std::string LinkSpeed(uint8_t active_speed, uint8_t active_width) {
   const double speed = LaneSpeed(active_speed) * Lanes(active_width);
@@ -95,7 +95,8 @@ std::vector<std::pair<std::string, std::string>> FactsOf(const Device& device,
     facts.emplace_back("path_mtu", std::to_string(MtuBytes(attributes.active_mtu)));
     facts.emplace_back("link", LinkSpeed(attributes.active_speed, attributes.active_width));
   }
-  facts.emplace_back("numa_node", NumaNode(device.name()));
+  const int node = NumaNodeOf(device);
+  facts.emplace_back("numa_node", node == kUnknownNode ? "none" : std::to_string(node));
   facts.emplace_back("atomics", AtomicsName(device.attributes().atomic_cap));
   facts.emplace_back("device_memory", std::to_string(device.device_memory_bytes()));
   facts.emplace_back("queue_depth", std::to_string(device.queue_pair_size().verbs));

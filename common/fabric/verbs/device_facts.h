@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/fabric/verbs/device.h"
+#include "common/numa.h"
 
 namespace gossamer::verbs {
 
@@ -18,6 +19,9 @@ namespace gossamer::verbs {
 // its setting default_roce_mode selects.
 std::vector<std::pair<std::string, std::string>> FactsOf(const Device& device,
                                                          const rdma_cm_id& bound);
+
+// The NUMA node that the device is attached to, or kUnknownNode.
+int NumaNodeOf(const Device& device);
 
 // The speed of a link by the codes of ibv_port_attr: "100 Gb/s". "unknown" if a code is not defined
 // by the InfiniBand architecture (volume 1, PortInfo: LinkSpeedActive, LinkWidthActive).

@@ -2,8 +2,10 @@
 // ibv_devinfo and of the vendor's documents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
@@ -204,7 +206,7 @@ TEST(Nics, RingsFitTheCacheAndThreadsShareNoDoorbell) {
   for (uint32_t thread = 0; thread < kThreads; ++thread) {
     domains.push_back(std::make_unique<ThreadDomain>(*device));
     EXPECT_TRUE(domains.back()->is_own());
-    queues.push_back(domains.back()->NewCompletionQueue(1024).value());
+    queues.emplace_back(ibv_create_cq(device->verbs(), 1024, nullptr, nullptr, 0));
     for (uint32_t server = 0; server < kServers; ++server) {
       ibv_qp_init_attr_ex wanted = QueuePairAttributes(
           device->queue_pair_size(), domains.back()->protection_domain(), queues.back().get());
@@ -222,7 +224,6 @@ TEST(Nics, RingsFitTheCacheAndThreadsShareNoDoorbell) {
   EXPECT_EQ(bytes, kThreads * kServers * 32 * kKibibyte);
   EXPECT_EQ(threads_of.size(), kThreads);
   for (const auto& [doorbell, threads] : threads_of) EXPECT_EQ(threads.size(), 1u) << doorbell;
-  EXPECT_EQ(device_double.lock_free_queues(), kThreads);
 }
 
 TEST(Nics, WithoutThreadDomainsAllShareTheDevices) {
@@ -231,8 +232,6 @@ TEST(Nics, WithoutThreadDomainsAllShareTheDevices) {
   const ThreadDomain domain(*device);
   EXPECT_FALSE(domain.is_own());
   EXPECT_EQ(domain.protection_domain(), device->protection_domain());
-  EXPECT_TRUE(domain.NewCompletionQueue(64));
-  EXPECT_EQ(device_double.lock_free_queues(), 0u);
 }
 
 TEST(Nics, APortThatIsDownIsAReasonNotToBeReady) {
@@ -250,6 +249,17 @@ TEST(Nics, APortThatIsDownIsAReasonNotToBeReady) {
   events.NoteRemoval();
   EXPECT_THAT(events.Trouble(1), HasSubstr("mlx5_0 has failed for good"));
   EXPECT_EQ(events.Counts().size(), 3u);
+}
+
+TEST(Nics, ADeviceThatIsGoneIsMissed) {
+  DeviceDouble device_double({});
+  char* const path = device_double.context()->device->ibdev_path;
+  std::string("/tmp/gossamer-device-XXXXXX").copy(path, IBV_SYSFS_PATH_MAX - 1);
+  ASSERT_NE(mkdtemp(path), nullptr);
+  const std::shared_ptr<Device> device = Device::Open(device_double.context()).value();
+  EXPECT_EQ(device->events().Trouble(1), "");
+  ASSERT_EQ(rmdir(path), 0);
+  EXPECT_THAT(device->events().Trouble(1), HasSubstr("mlx5_0 has been removed"));
 }
 
 TEST(LockedMemoryTest, IsCheckedBeforeItIsLocked) {

@@ -1,5 +1,7 @@
 #include "common/fabric/verbs/memory_port.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -46,6 +48,8 @@ Status VerbsMemoryPort::Open() {
   if (options_.huge_pages) {
     memory_description_ = DescribeTouched(region_.span(), memory_description_);
   }
+  const std::string nodes = DescribeNodes(region_.span());
+  if (!nodes.empty()) memory_description_ += ", " + nodes;
   info_.verbs_at_once = options_.one_verb_at_a_time ? 1 : 0;
   return MapLockTable();
 }
@@ -84,6 +88,8 @@ Status VerbsMemoryPort::MapInDram(uint64_t bytes, MemoryMapping& memory, MemoryR
                                   RemoteMemory& description) {
   BOOST_OUTCOME_TRY(mapping, MapMemory(bytes, options_.huge_pages));
   memory = std::move(mapping);
+  const Status placed = PlaceMemory(memory.whole_pages(), options_.numa, NumaNodeOf(*device_));
+  if (!placed) LOG(WARNING) << placed.error().message;
   if (options_.touch) {
     BOOST_OUTCOME_TRYV(options_.touch(memory.span()));
   }
