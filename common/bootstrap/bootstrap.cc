@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <ranges>
 
 #include "common/bootstrap/directory.h"
 #include "common/bootstrap/memcached.h"
@@ -66,6 +68,19 @@ Status CheckStoreName(const std::string& store) {
   if (IsValidStoreName(store)) return Ok();
   return MakeError(Code::kInvalidArgument,
                    "store name '" + store + "': use 1 to 64 of the characters A-Z a-z 0-9 . _ -");
+}
+
+std::string NoteName(const std::string& kind, const std::string& name) { return kind + "+" + name; }
+
+bool IsNoteName(const std::string& name) {
+  if (name.find('+') == std::string::npos) return false;
+  return std::ranges::all_of(std::views::split(name, '+'), [](auto part) {
+    return IsValidStoreName(std::string_view(part.begin(), part.end()));
+  });
+}
+
+Status CheckTextName(const std::string& name) {
+  return IsNoteName(name) ? Ok() : CheckStoreName(name);
 }
 
 }  // namespace gossamer

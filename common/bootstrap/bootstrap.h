@@ -4,6 +4,9 @@
 // join a store. There are two implementations: memcached (many machines) and a directory (one
 // machine). The bootstrap does not interpret the text: see proto/store_record.h and membership.h.
 //
+// Programs that work together for a while keep *notes* beside the records: texts with names that no
+// store can have (NoteName).
+//
 // Cost: every call asks the outside world, in about 0.1 ms; nothing is cached.
 // Errors: NodeUnreachable with a sentence that names the place and the remedy.
 // Thread-safety: all calls from any thread.
@@ -25,17 +28,19 @@ using Held = std::shared_ptr<void>;
 class Bootstrap {
  public:
   static constexpr int kJoinLockSeconds = 20;
+  static constexpr int kNoteSeconds = 3600;  // a crash leaves no litter for longer
   // How often a member checks the record of its store; see member.h.
   static constexpr std::chrono::milliseconds kLookInterval{500};
 
   virtual ~Bootstrap() = default;
 
-  // The store's text, nullopt when there is none. Errors: InvalidArgument for an invalid store
-  // name.
-  virtual Result<std::optional<std::string>> Get(const std::string& store) = 0;
+  // The text of that name, a store's or a note's; nullopt when there is none. Errors:
+  // InvalidArgument for a name that is neither.
+  virtual Result<std::optional<std::string>> Get(const std::string& name) = 0;
   // Atomically replaces `expected` by `desired`; nullopt means absence. Returns false, and changes
-  // nothing, when the text differs from `expected`.
-  virtual Result<bool> CompareAndSwap(const std::string& store,
+  // nothing, when the text differs from `expected`. memcached forgets a note kNoteSeconds after its
+  // last change.
+  virtual Result<bool> CompareAndSwap(const std::string& name,
                                       const std::optional<std::string>& expected,
                                       const std::optional<std::string>& desired) = 0;
   // Waits until no other server joins `store`. Returns what is held while this one does; when the
@@ -69,5 +74,12 @@ std::string DefaultBootstrapUrl();
 
 // Errors: InvalidArgument with the rule, unless `store` is a valid store name.
 Status CheckStoreName(const std::string& store);
+
+// The name of a note: "bench+NAME". Both parts have the characters of store names, which have no
+// '+'. `name` may be that of another note.
+std::string NoteName(const std::string& kind, const std::string& name);
+bool IsNoteName(const std::string& name);
+// Errors: InvalidArgument, as for a store name, unless `name` is that of a store or a note.
+Status CheckTextName(const std::string& name);
 
 }  // namespace gossamer

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "common/bootstrap/membership.h"
 #include "common/bootstrap/test_support.h"
 #include "common/bootstrap/testing/memory_bootstrap.h"
 
@@ -52,6 +53,27 @@ TEST_P(BootstrapTest, RemovedCanBeAddedAtOnce) {
     EXPECT_TRUE(Swap("s", "one", std::nullopt));
     EXPECT_EQ(Get("s"), std::nullopt);
   }
+}
+
+TEST_P(BootstrapTest, ANoteIsNoStore) {
+  const std::string note = NoteName("bench", "s");
+  EXPECT_TRUE(Swap(note, std::nullopt, "note"));
+  EXPECT_EQ(Get("s"), std::nullopt);
+  EXPECT_TRUE(Swap("s", std::nullopt, "record"));
+  EXPECT_EQ(Get(note), "note");
+  EXPECT_TRUE(Swap(NoteName(note, "1"), std::nullopt, "another"));
+  EXPECT_TRUE(Swap(note, "note", std::nullopt));
+  EXPECT_EQ(Get("s"), "record");
+  EXPECT_EQ(Get(NoteName(note, "1")), "another");
+  for (const char* wrong : {"+", "+s", "s+", "a++b", "a/b+c"}) {
+    EXPECT_EQ(bootstrap_->Get(wrong).error().code, Code::kInvalidArgument) << wrong;
+  }
+  // What only stores have takes no note.
+  EXPECT_EQ(bootstrap_->LockForJoin(note, milliseconds(0)).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(FindStore(*bootstrap_, {.store = note, .patience = milliseconds(0), .probe = {}})
+                .error()
+                .code,
+            Code::kInvalidArgument);
 }
 
 TEST_P(BootstrapTest, KeepsAnyBytes) {

@@ -115,32 +115,39 @@ class Place {
   const bool must_be_private_;
 };
 
+std::string FileOf(const std::string& name) {
+  return name + (IsNoteName(name) ? ".note" : ".store");
+}
+
+// All notes share one, so that those that are gone leave none behind.
+std::string LockOf(const std::string& name) { return IsNoteName(name) ? "+.lock" : name + ".lock"; }
+
 class DirectoryBootstrap final : public Bootstrap {
  public:
   explicit DirectoryBootstrap(Place place) : place_(std::move(place)) {}
 
-  Result<std::optional<std::string>> Get(const std::string& store) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
+  Result<std::optional<std::string>> Get(const std::string& name) override {
+    BOOST_OUTCOME_TRY(CheckTextName(name));
     BOOST_OUTCOME_TRY(directory, place_.Open());
     if (!directory) return std::optional<std::string>();
-    return Read(*directory, store);
+    return Read(*directory, name);
   }
 
-  Result<bool> CompareAndSwap(const std::string& store, const std::optional<std::string>& expected,
+  Result<bool> CompareAndSwap(const std::string& name, const std::optional<std::string>& expected,
                               const std::optional<std::string>& desired) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    BOOST_OUTCOME_TRY(CheckTextName(name));
     if (!desired) {
       BOOST_OUTCOME_TRY(present, place_.Open());
       if (!present) return !expected;  // Create nothing only to remove something from it.
     }
     BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
-    BOOST_OUTCOME_TRY(lock, Lock(directory, store + ".lock", kChangePatience));
+    BOOST_OUTCOME_TRY(lock, Lock(directory, LockOf(name), kChangePatience));
     (void)lock;  // Held to the end.
-    BOOST_OUTCOME_TRY(current, Read(directory, store));
+    BOOST_OUTCOME_TRY(current, Read(directory, name));
     if (current != expected) return false;
-    const std::string file = store + ".store";
+    const std::string file = FileOf(name);
     if (desired) {
-      BOOST_OUTCOME_TRY(Write(directory, store, *desired));
+      BOOST_OUTCOME_TRY(Write(directory, name, *desired));
     } else if (current && unlinkat(directory.get(), file.c_str(), 0) != 0) {
       return Problem("remove", file);
     }
@@ -228,8 +235,8 @@ class DirectoryBootstrap final : public Bootstrap {
   }
 
   Result<std::optional<std::string>> Read(const UniqueFd& directory,
-                                          const std::string& store) const {
-    const std::string file = store + ".store";
+                                          const std::string& name) const {
+    const std::string file = FileOf(name);
     const UniqueFd in(openat(directory.get(), file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (in.get() < 0) {
       if (errno == ENOENT) return std::optional<std::string>();
@@ -248,8 +255,8 @@ class DirectoryBootstrap final : public Bootstrap {
   }
 
   // Requires (unchecked): the lock is held, so one name for the temporary file is enough.
-  Status Write(const UniqueFd& directory, const std::string& store, const std::string& text) {
-    const std::string temporary = store + ".new";
+  Status Write(const UniqueFd& directory, const std::string& name, const std::string& text) {
+    const std::string temporary = name + ".new";
     const UniqueFd out(openat(directory.get(), temporary.c_str(),
                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (out.get() < 0) return Problem("write", temporary);
@@ -260,8 +267,7 @@ class DirectoryBootstrap final : public Bootstrap {
       done += static_cast<size_t>(put);
     }
     if (fsync(out.get()) != 0) return Problem("sync", temporary);
-    if (renameat(directory.get(), temporary.c_str(), directory.get(), (store + ".store").c_str()) !=
-        0) {
+    if (renameat(directory.get(), temporary.c_str(), directory.get(), FileOf(name).c_str()) != 0) {
       return Problem("rename", temporary);
     }
     return Ok();

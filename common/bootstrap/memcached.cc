@@ -83,7 +83,9 @@ bool IsLost(memcached_return_t status) {
          status == MEMCACHED_NOTFOUND;
 }
 
-std::string RecordKey(const std::string& store) { return "gossamer/store/" + store; }
+std::string TextKey(const std::string& name) {
+  return (IsNoteName(name) ? "gossamer/note/" : "gossamer/store/") + name;
+}
 std::string JoinKey(const std::string& store) { return "gossamer/join/" + store; }
 
 // The empty text means absence.
@@ -91,22 +93,23 @@ class MemcachedBootstrap final : public Bootstrap {
  public:
   MemcachedBootstrap(std::string host, uint16_t port) : host_(std::move(host)), port_(port) {}
 
-  Result<std::optional<std::string>> Get(const std::string& store) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
+  Result<std::optional<std::string>> Get(const std::string& name) override {
+    BOOST_OUTCOME_TRY(CheckTextName(name));
     Connection connection(host_, port_);
     Item item;
-    const memcached_return_t status = connection.Get(RecordKey(store), item);
+    const memcached_return_t status = connection.Get(TextKey(name), item);
     if (status != MEMCACHED_NOTFOUND && status != MEMCACHED_SUCCESS) {
       return Unreachable(connection, status);
     }
     return item.text.empty() ? std::nullopt : std::optional<std::string>(std::move(item.text));
   }
 
-  Result<bool> CompareAndSwap(const std::string& store, const std::optional<std::string>& expected,
+  Result<bool> CompareAndSwap(const std::string& name, const std::optional<std::string>& expected,
                               const std::optional<std::string>& desired) override {
-    BOOST_OUTCOME_TRY(CheckStoreName(store));
-    return Swap(RecordKey(store), expected.value_or(""), desired.value_or(""),
-                desired ? kForever : kAbsenceSeconds);
+    BOOST_OUTCOME_TRY(CheckTextName(name));
+    const time_t expiry = IsNoteName(name) ? kNoteSeconds : kForever;
+    return Swap(TextKey(name), expected.value_or(""), desired.value_or(""),
+                desired ? expiry : kAbsenceSeconds);
   }
 
   Result<Held> LockForJoin(const std::string& store, milliseconds patience) override {

@@ -21,6 +21,7 @@ Result<StoreRecord> Parse(const std::string& text, const std::string& store,
 }  // namespace
 
 Result<RecordSnapshot> ReadRecord(Bootstrap& bootstrap, const std::string& store) {
+  BOOST_OUTCOME_TRYV(CheckStoreName(store));  // Get takes names of notes, too.
   RecordSnapshot snapshot;
   BOOST_OUTCOME_TRY(text, bootstrap.Get(store));
   if (text) {

@@ -178,7 +178,8 @@ class MemoryBootstrap final : public Bootstrap {
   }
 
   Status Begin(Call call, const std::string& store) {
-    BOOST_OUTCOME_TRYV(CheckStoreName(store));
+    const bool is_of_store = call == Call::kLockForJoin || call == Call::kMayHaveMembers;
+    BOOST_OUTCOME_TRYV(is_of_store ? CheckStoreName(store) : CheckTextName(store));
     if (before_) before_(call, store);
     const std::lock_guard guard(mutex_);
     ++calls_[call];
