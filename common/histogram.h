@@ -13,13 +13,27 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace gossamer {
 
+// A histogram on its way to another process.
+struct HistogramParts {
+  std::vector<std::pair<uint32_t, uint64_t>>
+      counts;  // of the buckets that are not empty, by rising bucket
+  uint64_t sum = 0;
+  uint64_t min = 0;
+  uint64_t max = 0;
+};
+
 class Histogram {
  public:
   Histogram() : counts_(kBuckets) {}
+  // The histogram that these are the parts of; nullopt if they are those of none.
+  static std::optional<Histogram> Assemble(const HistogramParts& parts);
+  HistogramParts Parts() const;
 
   void Record(uint64_t value) { RecordMany(value, 1); }
   void RecordMany(uint64_t value, uint64_t times) {

@@ -92,6 +92,40 @@ TEST(HistogramTest, MergedEqualsRecordedTogether) {
   }
 }
 
+TEST(HistogramTest, IsWhatItWasTakenApartFrom) {
+  Random random(4);
+  for (const int values : {0, 1, 2, 10'000}) {
+    Histogram whole;
+    for (int i = 0; i < values; ++i) whole.Record(AnyMagnitude(random));
+    const std::optional<Histogram> again = Histogram::Assemble(whole.Parts());
+    ASSERT_TRUE(again) << values;
+    EXPECT_EQ(again->count(), whole.count());
+    EXPECT_EQ(again->sum(), whole.sum());
+    EXPECT_EQ(again->min(), whole.min());
+    EXPECT_EQ(again->max(), whole.max());
+    for (double percent = 0; percent <= 100; percent += 0.5) {
+      EXPECT_EQ(again->Percentile(percent), whole.Percentile(percent));
+    }
+  }
+}
+
+TEST(HistogramTest, PartsOfNoHistogramAreRefused) {
+  const HistogramParts good{
+      .counts = {{5, 2}, {700, 1}}, .sum = 0, .min = 5, .max = Histogram::UpperBound(700)};
+  EXPECT_TRUE(Histogram::Assemble(good));
+  const auto refused = [&good](auto change) {
+    HistogramParts parts = good;
+    change(parts);
+    return !Histogram::Assemble(parts);
+  };
+  EXPECT_TRUE(refused([](HistogramParts& parts) { parts.counts.clear(); }));
+  EXPECT_TRUE(refused([](HistogramParts& parts) { parts.counts[1].first = 5; }));
+  EXPECT_TRUE(refused([](HistogramParts& parts) { parts.counts[1].first = Histogram::kBuckets; }));
+  EXPECT_TRUE(refused([](HistogramParts& parts) { parts.counts[0].second = 0; }));
+  EXPECT_TRUE(refused([](HistogramParts& parts) { parts.min = 6; }));
+  EXPECT_TRUE(refused([](HistogramParts& parts) { parts.max = 5; }));
+}
+
 TEST(HistogramTest, RecordManyEqualsRecordingEach) {
   Histogram one_by_one;
   Histogram at_once;

@@ -34,9 +34,9 @@ struct PhaseState {
 
 // A thread with its share of the operations and its results.
 struct ClientThread {
-  uint32_t number = 0;
-  uint64_t count = 0;  // operations of the workload; while loading, inserts of records
-  uint64_t first = 0;  // while loading: in the order of loading
+  uint32_t number = 0;  // among those of all processes
+  uint64_t count = 0;   // operations of the workload; while loading, inserts of records
+  uint64_t first = 0;   // while loading: in the order of loading
   // Valid when the thread has ended. Without `seconds`, the progress, and how the phase ended.
   PhaseResult result;
   std::chrono::steady_clock::time_point end;

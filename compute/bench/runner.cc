@@ -20,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kWatchInterval{50};
+constexpr uint32_t kThreadBits = 16;  // of a thread's number; those above are its process's
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -31,15 +32,16 @@ class Phase {
       : store_(store),
         options_(options),
         state_{options, ids, loading, load_ids, std::latch(options.threads)},
-        total_(loading ? options.records : options.operations),
+        first_(options.share.First(loading ? options.records : options.operations)),
+        total_(options.share.Past(loading ? options.records : options.operations) - first_),
         threads_(options.threads) {}
 
   Result<PhaseResult> Execute() {
-    uint64_t first = 0;
+    uint64_t first = first_;
     for (uint32_t i = 0; i < threads_.size(); ++i) {
-      const uint64_t past = total_ * (i + 1) / threads_.size();
+      const uint64_t past = first_ + total_ * (i + 1) / threads_.size();
       ClientThread& one = threads_[i];
-      one.number = i;
+      one.number = options_.share.rank << kThreadBits | i;
       one.first = first;
       one.count = past - first;
       one.thread = std::thread([this, &one] {
@@ -108,16 +110,8 @@ class Phase {
     PhaseResult total;
     Clock::time_point end = start;
     for (const ClientThread& one : threads_) {
-      const PhaseResult& result = one.result;
-      total.operations += result.operations;
-      total.scanned_keys += result.scanned_keys;
-      for (size_t i = 0; i < kBenchOperations; ++i) {
-        total.latency_ns[i].Merge(result.latency_ns[i]);
-      }
-      total.errors.Merge(result.errors);
-      total.counters += result.counters;
+      total.Merge(one.result);
       end = std::max(end, one.end);
-      total.cpu_seconds += result.cpu_seconds;
     }
     total.counters.cache.bytes = threads_.front().result.counters.cache.bytes;
     total.seconds = Seconds(end - start);
@@ -130,7 +124,8 @@ class Phase {
   Store& store_;
   const RunnerOptions& options_;
   PhaseState state_;
-  const uint64_t total_;  // operations
+  const uint64_t first_;  // operation of those of all processes
+  const uint64_t total_;  // operations of this one
   std::vector<ClientThread> threads_;
   std::vector<ProgressPoint> points_;
   std::mutex mutex_;
@@ -158,6 +153,18 @@ uint64_t ErrorCounts::total() const {
   return sum;
 }
 
+void PhaseResult::Merge(const PhaseResult& other) {
+  operations += other.operations;
+  scanned_keys += other.scanned_keys;
+  seconds = std::max(seconds, other.seconds);
+  cpu_seconds += other.cpu_seconds;
+  for (size_t i = 0; i < kBenchOperations; ++i) latency_ns[i].Merge(other.latency_ns[i]);
+  counters += other.counters;
+  errors.Merge(other.errors);
+  interrupted |= other.interrupted;
+  gave_up |= other.gave_up;
+}
+
 Result<PhaseResult> LoadRecords(Store& store, const RunnerOptions& options) {
   RecordIds ids(options.records, 0);
   const std::vector<uint64_t> order = OrderOfIds(options.load_order, KeyCodec(options.keys),
@@ -166,7 +173,11 @@ Result<PhaseResult> LoadRecords(Store& store, const RunnerOptions& options) {
 }
 
 Result<PhaseResult> RunWorkload(Store& store, const RunnerOptions& options) {
-  RecordIds ids(options.records, options.workload.has_inserts() ? options.operations : 0);
+  // As many for each process, so that the same records are popular in all.
+  const uint64_t processes = options.share.processes;
+  const uint64_t inserts =
+      options.workload.has_inserts() ? (options.operations + processes - 1) / processes : 0;
+  RecordIds ids(options.records, inserts, options.share);
   return Phase(store, options, ids, /*loading=*/false).Execute();
 }
 

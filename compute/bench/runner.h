@@ -30,8 +30,9 @@ namespace gossamer::bench {
 struct RunnerOptions {
   Workload workload;
   double theta = 0.99;
-  uint64_t records = 0;     // at least 1
-  uint64_t operations = 0;  // of the run phase
+  uint64_t records = 0;     // at least 1; of all processes together
+  uint64_t operations = 0;  // of the run phase, likewise
+  Share share;              // of the records to load, and of the operations
   uint32_t threads = 1;
   uint32_t coroutines = 64;  // in flight on each thread
   uint32_t batch = 1;
@@ -86,6 +87,11 @@ struct PhaseResult {
   const Histogram& latency(BenchOperation kind) const {
     return latency_ns[static_cast<size_t>(kind)];
   }
+
+  // Adds what ran at the same time, from the same start: counts and processor time add up, the
+  // time is the longer one. Neither `progress`, nor what is known of a server or a cache as a
+  // whole.
+  void Merge(const PhaseResult& other);
 };
 
 struct WarmUpResult {
@@ -96,12 +102,12 @@ struct WarmUpResult {
 // A store that only returns errors would otherwise be called for hours.
 inline constexpr uint64_t kFailuresToGiveUp = 1'000;
 
-// Puts the records 0 .. records-1. Failed operations are counted.
+// Puts the share of the records 0 .. records-1. Failed operations are counted.
 // Errors: those of opening a session.
 Result<PhaseResult> LoadRecords(Store& store, const RunnerOptions& options);
 // Scans the whole store once, so that the cache and its hints are as in a long-running client.
 Result<WarmUpResult> WarmUp(Store& store, const RunnerOptions& options);
-// Runs the workload on the records that `LoadRecords` put.
+// Runs the share of the workload on the records that `LoadRecords` of all shares put.
 Result<PhaseResult> RunWorkload(Store& store, const RunnerOptions& options);
 
 }  // namespace gossamer::bench

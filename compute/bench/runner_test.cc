@@ -85,6 +85,62 @@ TEST(LoadTest, EveryOrderPutsEveryRecordOnce) {
   }
 }
 
+// In every order: what one process loads, and no record twice.
+TEST(LoadTest, ProcessesLoadEveryRecordOnce) {
+  for (const LoadOrder order :
+       {LoadOrder::kRandom, LoadOrder::kRuns, LoadOrder::kSorted, LoadOrder::kDescending}) {
+    for (const uint32_t processes : {1u, 2u, 3u, 8u}) {
+      FakeStore store;
+      RunnerOptions options = Options("c", 10'001, 0);
+      options.threads = 2;
+      options.batch = 7;
+      options.load_order = order;
+      uint64_t operations = 0;
+      for (uint32_t rank = 0; rank < processes; ++rank) {
+        options.share = {.processes = processes, .rank = rank};
+        const PhaseResult result = LoadRecords(store, options).value();
+        EXPECT_EQ(result.errors.total(), 0u);
+        operations += result.operations;
+      }
+      EXPECT_EQ(operations, 10'001u);
+      EXPECT_EQ(store.state().map.size(), 10'001u);
+    }
+  }
+}
+
+TEST(RunTest, ProcessesShareTheOperationsAndInsertNoRecordTwice) {
+  for (const char* workload : {"c", "d", "e"}) {
+    FakeStore store;
+    RunnerOptions options = Options(workload, 500, 10'001);
+    options.threads = 2;
+    ASSERT_TRUE(LoadRecords(store, options));
+    uint64_t operations = 0;
+    uint64_t inserts = 0;
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      options.share = {.processes = 3, .rank = rank};
+      const PhaseResult result = RunWorkload(store, options).value();
+      EXPECT_EQ(result.errors.total(), 0u);
+      operations += result.operations;
+      inserts += Count(result, BenchOperation::kInsert);
+    }
+    EXPECT_EQ(operations, 10'001u);
+    EXPECT_EQ(store.state().map.size(), 500 + inserts);
+  }
+}
+
+// The latencies' counts of kinds stand for the operations that were drawn.
+TEST(RunTest, EachProcessDrawsOperationsOfItsOwn) {
+  std::map<uint64_t, int> reads;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    FakeStore store;
+    RunnerOptions options = Options("a", 500, 40'000);
+    options.share = {.processes = 4, .rank = rank};
+    ASSERT_TRUE(LoadRecords(store, Options("a", 500, 0)));
+    ++reads[Count(RunWorkload(store, options).value(), BenchOperation::kRead)];
+  }
+  EXPECT_GT(reads.size(), 1u);
+}
+
 TEST(LoadTest, RunsAreOfNeighboursInRandomOrder) {
   const KeyCodec codec(8);
   const auto key_of = [&](uint64_t id) {

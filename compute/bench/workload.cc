@@ -52,23 +52,24 @@ std::optional<Workload> FindWorkload(std::string_view name) {
   return std::nullopt;
 }
 
-RecordIds::RecordIds(uint64_t loaded, uint64_t max_inserts)
+RecordIds::RecordIds(uint64_t loaded, uint64_t max_inserts, Share share)
     : loaded_(loaded),
       max_inserts_(max_inserts),
+      share_(share),
       next_(loaded),
       acknowledged_(loaded),
       done_(std::make_unique<std::atomic<uint64_t>[]>(max_inserts / 64 + 1)) {}
 
-bool RecordIds::IsDone(uint64_t id) const {
-  const uint64_t insert = id - loaded_;
+bool RecordIds::IsDone(uint64_t place) const {
+  const uint64_t insert = place - loaded_;
   return insert < max_inserts_ && ((done_[insert / 64].load() >> (insert % 64)) & 1) != 0;
 }
 
-// Sequentially consistent throughout. When two threads acknowledge neighbouring ids, the later must
+// Sequentially consistent throughout. When two threads acknowledge neighbours, the later must
 // see the earlier's bit, or the earlier the later's. Otherwise `acknowledged_` would stop between
 // them.
 void RecordIds::Acknowledge(uint64_t id) {
-  const uint64_t insert = id - loaded_;
+  const uint64_t insert = (id - loaded_) / share_.processes;
   done_[insert / 64].fetch_or(uint64_t{1} << (insert % 64));
   uint64_t limit = acknowledged_.load();
   while (IsDone(limit)) {
@@ -80,29 +81,29 @@ OperationStream::OperationStream(const Workload& workload, double theta, uint64_
                                  uint32_t thread, RecordIds& ids)
     : workload_(workload),
       ids_(ids),
-      expected_ids_(ids.loaded() +
-                    ids.max_inserts() * 2 *
-                        workload.percent[static_cast<size_t>(BenchOperation::kInsert)] / 100),
+      expected_places_(ids.loaded() +
+                       ids.max_inserts() * 2 *
+                           workload.percent[static_cast<size_t>(BenchOperation::kInsert)] / 100),
       random_(seed, thread),
       zipfian_(theta, workload.ranks),
       latest_(theta) {}
 
-// The popular records stay the same while others are inserted. As in YCSB, ids are drawn from all
-// ids that the run may create, and an id that does not exist yet is drawn again.
-uint64_t OperationStream::ZipfianId(uint64_t records) {
+// The popular records stay the same while others are inserted. As in YCSB, places are drawn from
+// all that the run may create, and one that has no record yet is drawn again.
+uint64_t OperationStream::ZipfianPlace(uint64_t records) {
   constexpr int kDraws = 64;
   for (int draw = 0; draw < kDraws; ++draw) {
-    const uint64_t id = zipfian_.Draw(random_, expected_ids_);
-    if (id < records) return id;
+    const uint64_t place = zipfian_.Draw(random_, expected_places_);
+    if (place < records) return place;
   }
   return zipfian_.Draw(random_, records);  // many inserts into a nearly empty store
 }
 
-uint64_t OperationStream::ExistingId() {
+uint64_t OperationStream::ExistingPlace() {
   const uint64_t records = ids_.acknowledged();
   switch (workload_.distribution) {
     case Distribution::kUniform: return random_.Below(records);
-    case Distribution::kZipfian: return ZipfianId(records);
+    case Distribution::kZipfian: return ZipfianPlace(records);
     case Distribution::kLatest: return latest_.Draw(random_, records);
   }
   return 0;
@@ -117,7 +118,7 @@ DrawnOperation OperationStream::Next() {
   if (operation.kind == BenchOperation::kInsert) {
     operation.id = ids_.TakeNext();
   } else {
-    operation.id = ExistingId();
+    operation.id = ids_.IdAt(ExistingPlace());
   }
   if (operation.kind == BenchOperation::kScan) {
     operation.scan_length = static_cast<uint32_t>(1 + random_.Below(workload_.max_scan_length));

@@ -53,27 +53,46 @@ struct Workload {
 // nullopt for anything but "a" to "f" and "u".
 std::optional<Workload> FindWorkload(std::string_view name);
 
-// The existing ids, shared by all threads. Records are inserted in id order but finish in any
-// order. Reads choose among the ids below `acknowledged`, all of which exist: an absent key is an
-// error, never an accident of timing. (A failed insert holds `acknowledged` back.)
+// The part of one process of a benchmark of several. Of a list of things, each has a run of
+// neighbours.
+struct Share {
+  uint32_t processes = 1;
+  uint32_t rank = 0;  // below `processes`
+
+  // Requires (unchecked): total * processes fits 64 bits.
+  uint64_t First(uint64_t total) const { return total * rank / processes; }
+  uint64_t Past(uint64_t total) const { return total * (rank + 1) / processes; }
+};
+
+// The existing records, shared by all threads of a process. Records are inserted in id order but
+// finish in any order. Reads choose among the first `acknowledged` records, all of which exist: an
+// absent key is an error, never an accident of timing. (A failed insert holds `acknowledged` back.)
+//
+// Processes insert without asking each other: behind the loaded ids, each has every `processes`-th.
+// So a process knows the loaded records and those that it has inserted itself. Their *places* are
+// 0, 1, 2, ...; of a single process the place is the id.
 class RecordIds {
  public:
-  // `loaded` ids exist (at least one); at most `max_inserts` are added.
-  RecordIds(uint64_t loaded, uint64_t max_inserts);
+  // `loaded` ids exist (at least one); this process adds at most `max_inserts`.
+  RecordIds(uint64_t loaded, uint64_t max_inserts, Share share = {});
 
   uint64_t loaded() const { return loaded_; }
   uint64_t max_inserts() const { return max_inserts_; }
+  uint64_t IdAt(uint64_t place) const {
+    return place < loaded_ ? place : loaded_ + (place - loaded_) * share_.processes + share_.rank;
+  }
 
-  // Every id below this has been inserted. At least `loaded`.
+  // The records at all places below this have been inserted. At least `loaded`.
   uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
-  uint64_t TakeNext() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t TakeNext() { return IdAt(next_.fetch_add(1, std::memory_order_relaxed)); }
   void Acknowledge(uint64_t id);
 
  private:
-  bool IsDone(uint64_t id) const;
+  bool IsDone(uint64_t place) const;
 
   const uint64_t loaded_;
   const uint64_t max_inserts_;
+  const Share share_;
   std::atomic<uint64_t> next_;
   std::atomic<uint64_t> acknowledged_;
   std::unique_ptr<std::atomic<uint64_t>[]> done_;  // one bit for each insert
@@ -94,12 +113,13 @@ class OperationStream {
   DrawnOperation Next();
 
  private:
-  uint64_t ExistingId();
-  uint64_t ZipfianId(uint64_t records);
+  uint64_t ExistingPlace();
+  uint64_t ZipfianPlace(uint64_t records);
 
   const Workload workload_;
   RecordIds& ids_;
-  const uint64_t expected_ids_;  // ids at the end of the run, plus as many again as the run inserts
+  // Places at the end of the run, plus as many again as the run inserts.
+  const uint64_t expected_places_;
   Random random_;
   ScrambledZipfian zipfian_;
   Latest latest_;

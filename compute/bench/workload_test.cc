@@ -109,6 +109,40 @@ TEST(RecordIdsTest, AcknowledgesOnlyWithoutGaps) {
   EXPECT_EQ(ids.acknowledged(), 14u);
 }
 
+TEST(RecordIdsTest, ProcessesInsertAllIdsAndNoneTwice) {
+  for (const uint32_t processes : {1u, 2u, 7u}) {
+    std::set<uint64_t> taken;
+    for (uint32_t rank = 0; rank < processes; ++rank) {
+      RecordIds ids(10, 30, {.processes = processes, .rank = rank});
+      for (uint64_t i = 0; i < 30; ++i) {
+        const uint64_t id = ids.TakeNext();
+        EXPECT_TRUE(taken.insert(id).second) << id;
+        ids.Acknowledge(id);
+        EXPECT_EQ(ids.acknowledged(), 11 + i);
+        EXPECT_EQ(ids.IdAt(10 + i), id);
+      }
+      for (uint64_t place = 0; place < 10; ++place) EXPECT_EQ(ids.IdAt(place), place);
+    }
+    EXPECT_EQ(*taken.begin(), 10u);
+    EXPECT_EQ(*taken.rbegin(), 9 + uint64_t{30} * processes);
+  }
+}
+
+TEST(ShareTest, SharesAreAllAndDoNotOverlap) {
+  for (const uint64_t total : {0u, 1u, 5u, 1'000u}) {
+    for (const uint32_t processes : {1u, 2u, 7u, 128u}) {
+      uint64_t next = 0;
+      for (uint32_t rank = 0; rank < processes; ++rank) {
+        const Share share{.processes = processes, .rank = rank};
+        EXPECT_EQ(share.First(total), next);
+        next = share.Past(total);
+        EXPECT_LE(next - share.First(total), total / processes + 1);
+      }
+      EXPECT_EQ(next, total);
+    }
+  }
+}
+
 TEST(RecordIdsTest, ThreadsTogetherAcknowledgeEverything) {
   constexpr uint64_t kInserts = 100'000;
   RecordIds ids(1, kInserts);
