@@ -5,17 +5,22 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/bootstrap/bootstrap.h"
 #include "common/program/flags_main.h"
 #include "common/program/output_file.h"
 #include "common/program/stop.h"
 #include "common/text/human.h"
+#include "compute/bench/barrier.h"
 #include "compute/bench/plan.h"
+#include "compute/bench/process_result.h"
 #include "compute/bench/report.h"
 #include "compute/research/sherman/store.h"
 
@@ -23,7 +28,8 @@ DEFINE_string(workload, "c", "what to do: a, b, c, d, e or f, the core workloads
 DEFINE_string(phase, "both", "load (put the records), run (the workload on them) or both");
 DEFINE_uint64(records, 1'000'000,
               "records to load, or that were loaded; with --keys and without this: all its lines");
-DEFINE_uint64(operations, 1'000'000, "operations of the run phase");
+DEFINE_uint64(operations, 1'000'000,
+              "operations of the run phase; with --barrier, of all processes together");
 DEFINE_uint64(threads, 1, "client threads, each with a session of its own");
 DEFINE_uint64(coroutines, 64, "operations in flight on each thread (with --batch=1)");
 DEFINE_uint64(batch, 1, "more than 1: operations handed to MultiGet and MultiPut at a time");
@@ -52,6 +58,11 @@ DEFINE_uint64(value_bytes, 8, "length of values, 0 to 1048576");
 DEFINE_uint64(seed, 42, "of operations and values: the same seed, the same run");
 DEFINE_string(json, "", "file to write the figures to as JSON; - is stdout");
 DEFINE_bool(warm_up, true, "scan the store once before the run phase, so that the cache is warm");
+DEFINE_string(barrier, "",
+              "name by which --processes of one benchmark find each other at --bootstrap, on any "
+              "machines; start each with the same flags: they share --records and --operations, "
+              "and that of rank 0 reports all");
+DEFINE_uint64(processes, 1, "with --barrier: how many processes run the benchmark, 1 to 128");
 DEFINE_string(local, "",
               "benchmark a store in this process instead of a running one: --local chooses its "
               "size, --local=4GiB sets it");
@@ -84,6 +95,7 @@ constexpr ProgramInfo kProgram{
     "gossamer-bench --local --workload=c [flags]\n"
     "gossamer-bench --bootstrap=… --workload=a --phase=run [flags]\n"
     "gossamer-bench --redis=ADDRESS --workload=b [flags]\n"
+    "gossamer-bench --barrier=NAME --processes=3 --bootstrap=… [flags]\n"
     "\n"
     "Loads records into a store and runs a workload of YCSB on them:\n"
     "  a  half reads, half updates       d  reads of the latest, 5 % inserts\n"
@@ -117,6 +129,8 @@ FlagValues ReadFlags(const std::vector<std::string>& given, FabricFlags fabric) 
           .progress_ms = FLAGS_progress_ms,
           .max_error_seconds = FLAGS_max_error_seconds,
           .warm_up = FLAGS_warm_up,
+          .processes = FLAGS_processes,
+          .barrier = FLAGS_barrier,
           .local = FLAGS_local,
           .design = FLAGS_design,
           .redis = FLAGS_redis,
@@ -150,6 +164,7 @@ std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan)
   for (const std::string& name : given) {
     const bool is_of_store =
         name == "bootstrap" || name == "store" || std::ranges::count(FabricFlagNames(), name) != 0;
+    if (plan.redis && name == "bootstrap" && !FLAGS_barrier.empty()) continue;
     if (plan.redis && (is_of_store || name == "local" || name == "coroutines")) {
       return "--redis and --memcached measure a server: leave out --" + name;
     }
@@ -172,6 +187,44 @@ nlohmann::ordered_json PlanJson(const Plan& plan) {
   config["distribution"] = DistributionName(plan.runner.workload.distribution);
   if (plan.local) config["local"] = plan.local->memory_bytes;
   return config;
+}
+
+// The flags that all processes of a benchmark have alike: all but those about a process's machine.
+std::map<std::string, std::string> SharedSettings(const Plan& plan) {
+  std::map<std::string, std::string> settings;
+  const nlohmann::ordered_json config = PlanJson(plan);
+  for (const auto& [name, value] : config.items()) {
+    settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  for (const std::string_view name : FabricFlagNames()) {
+    if (name != "fabric") settings.erase(std::string(name));
+  }
+  for (const char* name :
+       {"barrier", "bootstrap", "cache_bytes", "json", "redis_password_file", "threads", "touch"}) {
+    settings.erase(name);
+  }
+  return settings;
+}
+
+// The other processes of a benchmark of several.
+struct Others {
+  std::unique_ptr<Bootstrap> bootstrap;
+  std::unique_ptr<Barrier> barrier;  // null: there are none
+};
+
+Result<Others> JoinOthers(const Plan& plan) {
+  if (FLAGS_barrier.empty()) return Others();
+  BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(FLAGS_bootstrap));
+  BarrierOptions options;
+  options.name = FLAGS_barrier;
+  options.processes = plan.runner.share.processes;
+  options.settings = SharedSettings(plan);
+  options.should_stop = plan.runner.should_stop;
+  options.say = [](const std::string& sentence) {
+    std::cerr << kProgram.name << ": " << sentence << "\n";
+  };
+  BOOST_OUTCOME_TRY(barrier, Barrier::Join(*bootstrap, options));
+  return Others{.bootstrap = std::move(bootstrap), .barrier = std::move(barrier)};
 }
 
 std::string Describe(const Plan& plan, const BenchReport& report) {
@@ -212,9 +265,12 @@ Result<PhaseResult> WithServer(Store& store, const BenchReport& report,
   return result;
 }
 
-// Runs the phases in order until one is stopped. Returns an error that ended the run early.
-Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
+// Runs the phases in order until one is stopped, each together with the other processes. Returns an
+// error that ended the run early.
+Status RunPhases(Store& store, const Plan& plan, Barrier* barrier, BenchReport& report) {
+  const auto meet = [barrier] { return barrier == nullptr ? Ok() : barrier->Meet(); };
   if (plan.load) {
+    BOOST_OUTCOME_TRYV(meet());
     BOOST_OUTCOME_TRY(load, WithServer(store, report, LoadRecords));
     report.loaded = true;
     report.load = std::move(load);
@@ -222,6 +278,7 @@ Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
     if (report.load.interrupted || report.load.gave_up) return Ok();
   }
   if (plan.warm_up) {
+    BOOST_OUTCOME_TRYV(meet());
     BOOST_OUTCOME_TRY(warm_up, WarmUp(store, plan.runner));
     report.interrupted = warm_up.interrupted;
     if (report.interrupted) return Ok();
@@ -232,11 +289,33 @@ Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
     }
   }
   if (plan.run) {
+    BOOST_OUTCOME_TRYV(meet());
     BOOST_OUTCOME_TRY(run, WithServer(store, report, RunWorkload));
     report.ran = true;
     report.run = std::move(run);
     report.interrupted = report.run.interrupted;
   }
+  return Ok();
+}
+
+// Ends the benchmark of several processes. `report` has the figures of all then in that of rank 0,
+// and a remark in others. A process that has not done its part hands nothing in, and so ends the
+// benchmark for all.
+Status HandIn(Barrier& barrier, const Plan& plan, BenchReport& report) {
+  const Share share = barrier.share();
+  report.remark = "This is the process of rank " + std::to_string(share.rank) + " of " +
+                  std::to_string(share.processes) + " alone.";
+  if (barrier.IsBroken()) return barrier.Meet();
+  if (report.interrupted || report.ran != plan.run) return Ok();
+  BOOST_OUTCOME_TRY(results, barrier.HandIn(EncodePhases(report)));
+  if (share.rank != 0) {
+    report.remark += " That of rank 0, on " + barrier.HostOf(0) + ", reports all.";
+    return Ok();
+  }
+  std::vector<std::string> hosts;
+  for (uint32_t rank = 0; rank < share.processes; ++rank) hosts.push_back(barrier.HostOf(rank));
+  BOOST_OUTCOME_TRYV(MergePhases(results, hosts, report));
+  report.remark.clear();
   return Ok();
 }
 
@@ -277,6 +356,18 @@ int Main(int argc, char** argv) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
   plan.runner.should_stop = [&stop] { return stop.raised(); };
+  const Result<Others> others = JoinOthers(plan);
+  if (stop.raised()) return stop.exit_code();
+  if (!others) {
+    return others.error().code == Code::kInvalidArgument
+               ? UsageError(kProgram, others.error().message)
+               : Failure(kProgram, others.error().ToString());
+  }
+  Barrier* const barrier = others.value().barrier.get();
+  if (barrier != nullptr) {
+    plan.runner.share = barrier->share();
+    plan.runner.should_stop = [&stop, barrier] { return stop.raised() || barrier->IsBroken(); };
+  }
   BenchReport report;
   const Result<std::unique_ptr<Store>> store = OpenStore(plan, report);
   if (!store) {
@@ -297,10 +388,11 @@ int Main(int argc, char** argv) {
   report.options = plan.runner;
   report.store_description = Describe(plan, report);
   report.device = store.value()->Device();
-  const Status status = RunPhases(*store.value(), plan, report);
+  Status status = RunPhases(*store.value(), plan, barrier, report);
+  if (barrier != nullptr && status) status = HandIn(*barrier, plan, report);
   const int written = WriteReport(kProgram, FLAGS_json, ToText(report), ToJson(report));
-  if (!status) return Failure(kProgram, status.error().ToString());
   if (stop.raised()) return stop.exit_code();
+  if (!status) return Failure(kProgram, status.error().ToString());
   const bool failed = report.load.errors.total() + report.run.errors.total() > 0;
   return failed ? kExitFailure : written;
 }

@@ -12,8 +12,10 @@
 #include "common/text/human.h"
 #include "common/text/size_text.h"
 #include "common/text/text_file.h"
+#include "compute/bench/gathering.h"
 #include "compute/bench/keys.h"
 #include "proto/leaf_geometry.h"
+#include "proto/store_record.h"
 #include "proto/value_block.h"
 
 namespace gossamer::bench {
@@ -42,6 +44,7 @@ Status CheckNumbers(const FlagValues& flags) {
   for (const auto& [flag, value, low, high] : {
            std::tuple{"records", flags.records, uint64_t{1}, kMaxRecords},
            {"operations", flags.operations, 0, kMaxOperations},
+           {"processes", flags.processes, 1, kMaxProcesses},
            {"threads", flags.threads, 1, kMaxThreads},
            {"coroutines", flags.coroutines, 1, kMaxCoroutines},
            {"batch", flags.batch, 1, kMaxBatch},
@@ -68,6 +71,29 @@ Status PlanPhases(const FlagValues& flags, Plan& plan) {
   }
   if (!flags.local.empty() && !plan.load) {
     return WrongFlag("--local opens a store of its own, which is empty: use --phase=both or load");
+  }
+  return Ok();
+}
+
+// One of several processes that run one benchmark. Its rank is known once all are there.
+Status PlanProcesses(const FlagValues& flags, RunnerOptions& runner) {
+  runner.share.processes = static_cast<uint32_t>(flags.processes);
+  if (flags.barrier.empty()) {
+    if (!flags.given.contains("processes")) return Ok();
+    return WrongFlag("--processes find each other by a name: give --barrier=NAME too");
+  }
+  if (!flags.given.contains("processes")) {
+    return WrongFlag("--barrier is of several processes: give --processes=N too");
+  }
+  if (!IsValidStoreName(flags.barrier)) {
+    return WrongFlag("--barrier=" + Escaped(flags.barrier) +
+                     ": use 1 to 64 of the characters A-Z a-z 0-9 . _ -");
+  }
+  if (!flags.local.empty()) {
+    return WrongFlag("--local is a store of one process: leave out --barrier");
+  }
+  if (flags.progress_ms != 0) {
+    return WrongFlag("--progress_ms is of one process: leave out --barrier");
   }
   return Ok();
 }
@@ -105,11 +131,13 @@ Status PlanLoadOrder(const FlagValues& flags, bool loads, RunnerOptions& runner)
 }
 
 // The most records that the run inserts. A twentieth of the operations are inserts; so many more
-// are 20 standard deviations.
+// are 20 standard deviations. Of several processes, each has every so many-th id.
 uint64_t MostInserts(const Plan& plan) {
   const RunnerOptions& runner = plan.runner;
   if (!plan.run || !runner.workload.has_inserts()) return 0;
-  return std::min(runner.operations, runner.operations / 10 + 100);
+  const uint64_t processes = runner.share.processes;
+  const uint64_t operations = (runner.operations + processes - 1) / processes;
+  return processes * std::min(operations, operations / 10 + 100);
 }
 
 // The flags of a store in this process. Its memory is `sized` already, or fits the records.
@@ -197,7 +225,8 @@ Status PlanKeys(const FlagValues& flags, Plan& plan) {
   BOOST_OUTCOME_TRYV(PlanNumbers(flags));
   runner.keys.key_bytes = static_cast<uint32_t>(flags.key_bytes);
   // All operations may be inserts as far as ids are concerned.
-  const uint64_t inserts = plan.run && runner.workload.has_inserts() ? runner.operations : 0;
+  const bool inserting = plan.run && runner.workload.has_inserts();
+  const uint64_t inserts = inserting ? runner.operations + runner.share.processes - 1 : 0;
   const KeyCodec codec(runner.keys);
   if (codec.HasKeysFor(runner.records + inserts)) return Ok();
   return WrongFlag(
@@ -311,6 +340,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   Plan plan;
   BOOST_OUTCOME_TRYV(CheckNumbers(flags));
   BOOST_OUTCOME_TRYV(PlanPhases(flags, plan));
+  BOOST_OUTCOME_TRYV(PlanProcesses(flags, plan.runner));
   BOOST_OUTCOME_TRYV(PlanWorkload(flags, plan.runner));
   RunnerOptions& runner = plan.runner;
   runner.theta = flags.theta;

@@ -37,7 +37,9 @@ struct FlagValues {
   uint64_t progress_ms = 0;
   uint64_t max_error_seconds = 0;
   bool warm_up = true;
-  std::string local;  // empty: a running store; otherwise "auto" or a size
+  uint64_t processes = 1;
+  std::string barrier;  // empty: this process alone
+  std::string local;    // empty: a running store; otherwise "auto" or a size
   std::string design = "gossamer";
 
   std::string redis;  // empty: no server of the Redis protocol; otherwise its address

@@ -349,5 +349,27 @@ TEST(PlanTest, AStoreThatCannotBeReadIsNotTakenForAnEmptyOne) {
   EXPECT_EQ(CheckMayWrite(store, MakePlan({}).value()).error().code, Code::kNodeUnreachable);
 }
 
+TEST(PlanTest, ProcessesInsertEachTheirOwnKeys) {
+  FlagValues flags;
+  flags.given = {"barrier", "processes", "records"};
+  flags.barrier = "b";
+  flags.workload = "d";
+  flags.keys = "lines";
+  flags.records = 1'000;
+  flags.operations = 1'000;
+  flags.processes = 4;
+  // Of each: a tenth of its 250 operations, and 100 more.
+  EXPECT_EQ(MakePlan(flags).value().key_list->most_lines, 1'500u);
+  EXPECT_EQ(MakePlan(flags).value().runner.share.processes, 4u);
+
+  flags.keys.clear();
+  flags.key_bytes = 4;
+  flags.records = (uint64_t{1} << 32) - 1'000;
+  flags.processes = 1;
+  EXPECT_TRUE(MakePlan(flags));
+  flags.processes = 4;  // the greatest id of one that inserts a quarter, of four
+  EXPECT_FALSE(MakePlan(flags));
+}
+
 }  // namespace
 }  // namespace gossamer::bench

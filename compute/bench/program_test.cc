@@ -6,7 +6,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "common/bootstrap/test_support.h"
 #include "common/testing/built_paths.h"
@@ -79,6 +82,13 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--notouch"}, "--touch is about the memory of --local: leave it out"},
       {{"--design=sherman"}, "--design=sherman is a store in this process: give --local"},
       {{"--local", "--design=sherman", "--batch=8"}, "leave out --batch"},
+      {{"--processes=3"}, "--processes find each other by a name: give --barrier=NAME too"},
+      {{"--barrier=b"}, "--barrier is of several processes: give --processes=N too"},
+      {{"--barrier=b/c", "--processes=2"}, "--barrier=b/c: use 1 to 64 of the characters"},
+      {{"--barrier=b", "--processes=0"}, "--processes=0 is not from 1 to 128"},
+      {{"--barrier=b", "--processes=129"}, "--processes=129 is not from 1 to 128"},
+      {{"--barrier=b", "--processes=2", "--local"}, "--local is a store of one process: leave o"},
+      {{"--barrier=b", "--processes=2", "--progress_ms=9"}, "--progress_ms is of one process: le"},
       {{"run"}, "takes flags only; 'run' is none"},
   };
   for (const Case& wrong : cases) {
@@ -336,6 +346,112 @@ TEST(BenchProgramTest, FullMemoryIsCounted) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("Exhausted"));
   EXPECT_THAT(outcome.output, ::testing::Not(HasSubstr("Corruption")));
+}
+
+// A store, and the processes of one benchmark of it.
+class TogetherTest : public ::testing::Test {
+ protected:
+  TogetherTest()
+      : server_(
+            {BuiltFile("bin/gossamer-memory"), "--memory=128MiB", "--create=new", Bootstrap()}) {
+    EXPECT_TRUE(server_.WaitForOutput("ready")) << server_.standard_error();
+  }
+
+  std::string Bootstrap() const { return "--bootstrap=dir:" + directory_.path() + "/boot"; }
+
+  std::unique_ptr<ChildProcess> Start(const Arguments& flags) const {
+    Arguments arguments = {BuiltFile("bin/gossamer-bench"), Bootstrap(), "--barrier=b",
+                           "--processes=3", "--json=-"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return std::make_unique<ChildProcess>(arguments);
+  }
+
+  // Names of the files in the bootstrap that end so.
+  bool HasFiles(const std::string& end) const {
+    for (const auto& file : std::filesystem::directory_iterator(directory_.path() + "/boot")) {
+      if (file.path().string().ends_with(end)) return true;
+    }
+    return false;
+  }
+
+  const TemporaryDirectory directory_;
+  ChildProcess server_;
+};
+
+TEST_F(TogetherTest, ThreeProcessesRunOneBenchmark) {
+  for (const char* workload : {"d", "e", "f"}) {
+    SCOPED_TRACE(workload);
+    const Arguments flags = {"--records=30001", "--operations=20002",
+                             "--workload=" + std::string(workload)};
+    std::vector<std::unique_ptr<ChildProcess>> processes;
+    for (int i = 0; i < 3; ++i) processes.push_back(Start(flags));
+    Json merged;
+    uint64_t reads = 0;
+    uint64_t latencies = 0;
+    for (const auto& process : processes) {
+      ASSERT_EQ(process->Wait(std::chrono::seconds(240)), 0) << process->standard_error();
+      const Json json = Json::parse(process->standard_output(), nullptr, false);
+      ASSERT_TRUE(json.is_object()) << process->standard_output();
+      EXPECT_EQ(json.at("errors"), Json::object()) << "an insert or a read was another process's";
+      if (json.contains("processes")) {
+        merged = json;
+        continue;
+      }
+      EXPECT_THAT(process->standard_error(), ContainsRegex("rank [12] of 3 alone. That of rank 0, "
+                                                           "on .*, reports all"));
+      EXPECT_EQ(json.at("run").at("operations"), json.at("rank") == 1 ? 6'667 : 6'668);
+      reads += json.at("wire").at("read").at("operations").get<uint64_t>();
+      latencies += json.at("run").at("latency_us").at("read").at("count").get<uint64_t>();
+    }
+    ASSERT_TRUE(merged.is_object());
+    EXPECT_EQ(merged.at("load").at("operations"), 30'001);
+    EXPECT_EQ(merged.at("run").at("operations"), 20'002);
+    EXPECT_EQ(merged.at("processes").size(), 3u);
+    EXPECT_EQ(merged.at("processes").at(0).at("run").at("operations"), 6'667);
+    EXPECT_GE(merged.at("wire").at("read").at("operations").get<uint64_t>(), reads);
+    EXPECT_GE(merged.at("run").at("latency_us").at("read").at("count").get<uint64_t>(), latencies);
+    EXPECT_FALSE(HasFiles(".note"));
+  }
+}
+
+TEST_F(TogetherTest, ThoseThatAreLeftNameTheOneThatDied) {
+  std::vector<std::unique_ptr<ChildProcess>> processes;
+  for (int i = 0; i < 3; ++i) {
+    processes.push_back(Start({"--records=1000", "--operations=1000000000000", "--nowarm_up"}));
+  }
+  for (const auto& process : processes) {  // each says it once its run has taken a second
+    while (process->standard_error().find("running") == std::string::npos && process->Poll(100)) {
+    }
+  }
+  processes[1]->Signal(SIGKILL);
+  for (const int i : {0, 2}) {
+    EXPECT_EQ(processes[i]->Wait(std::chrono::seconds(240)), 1);
+    const std::string& said = processes[i]->standard_error();
+    EXPECT_THAT(said, HasSubstr("the benchmark 'b' is broken: the process of rank "));
+    // The first to end may be named in place of the one that has died.
+    EXPECT_THAT(said, ContainsRegex("pid [0-9]+\\) has (ended|left) before its end"));
+    EXPECT_THAT(said, HasSubstr("run: ")) << "its own report";
+    EXPECT_THAT(said, HasSubstr("of 3 alone."));
+    const Json json = Json::parse(processes[i]->standard_output(), nullptr, false);
+    ASSERT_TRUE(json.is_object());
+    EXPECT_EQ(json.at("interrupted"), true);
+  }
+  const std::string both = processes[0]->standard_error() + processes[2]->standard_error();
+  EXPECT_THAT(both, HasSubstr("pid " + std::to_string(processes[1]->pid()) + ") has ended before"));
+  EXPECT_FALSE(HasFiles(".note")) << "the last one removes the texts";
+}
+
+TEST_F(TogetherTest, WhatCannotComeTogetherEndsAtOnce) {
+  const auto first = Start({"--records=1000"});
+  while (!HasFiles(".note") && first->Poll(10)) {
+  }
+  const auto other = Start({"--records=1001"});
+  EXPECT_EQ(other->Wait(std::chrono::seconds(240)), 2);
+  EXPECT_THAT(other->standard_error(), HasSubstr("--records=1001 here, but --records=1000 on "));
+  first->Signal(SIGINT);
+  EXPECT_EQ(first->Wait(std::chrono::seconds(240)), 130);
+  EXPECT_EQ(first->standard_output(), "");
+  EXPECT_FALSE(HasFiles(".note"));
 }
 
 TEST(BenchProgramTest, ControlCEndsItWithASummary) {

@@ -87,6 +87,24 @@ Json PhaseJson(const PhaseResult& phase) {
           {"gave_up", phase.gave_up}};
 }
 
+Json FiguresJson(const ProcessFigures& figures) {
+  return {{"operations", figures.operations},
+          {"failed", figures.failed},
+          {"seconds", figures.seconds},
+          {"ops_per_second", figures.operations_per_second}};
+}
+
+Json ProcessesJson(const std::vector<ProcessReport>& processes) {
+  Json json = Json::array();
+  for (const ProcessReport& process : processes) {
+    json.push_back({{"rank", json.size()},
+                    {"host", process.host},
+                    {"load", FiguresJson(process.load)},
+                    {"run", FiguresJson(process.run)}});
+  }
+  return json;
+}
+
 ErrorCounts AllErrors(const BenchReport& report) {
   ErrorCounts errors = report.load.errors;
   errors.Merge(report.run.errors);
@@ -132,6 +150,9 @@ std::string Header(const BenchReport& report) {
                       RecordText(options), HumanQuantity(options.threads, "thread"));
   text += InFlightText(report);
   if (options.threads > 1) text += " each";
+  if (options.share.processes > 1) {
+    text += fmt::format("; {} processes", options.share.processes);
+  }
   text += "\n" + report.store_description + "\n";
   const std::string device = FactsText(report.device);
   if (!device.empty()) text += "by " + device + "\n";
@@ -244,6 +265,25 @@ std::string PhaseText(const char* name, const BenchReport& report, const PhaseRe
   return text + CostTable(phase.counters) + CacheAndLocks(phase.counters);
 }
 
+std::string ProcessTable(const BenchReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"process", "host"}};
+  const auto add_phase = [&rows, &report](const char* name, ProcessFigures ProcessReport::* phase) {
+    rows[0].insert(rows[0].end(), {name, "in", "rate"});
+    for (size_t rank = 0; rank < report.processes.size(); ++rank) {
+      const ProcessFigures& figures = report.processes[rank].*phase;
+      rows[rank + 1].insert(rows[rank + 1].end(),
+                            {HumanCount(figures.operations), HumanDuration(figures.seconds),
+                             HumanRate(figures.operations_per_second)});
+    }
+  };
+  for (size_t rank = 0; rank < report.processes.size(); ++rank) {
+    rows.push_back({HumanCount(rank), report.processes[rank].host});
+  }
+  if (report.loaded) add_phase("loaded", &ProcessReport::load);
+  if (report.ran) add_phase("ran", &ProcessReport::run);
+  return TextTable(rows, {0, 1});
+}
+
 std::string ErrorLines(const ErrorCounts& errors) {
   if (errors.total() == 0) return "no errors\n";
   std::string text = HumanQuantity(errors.total(), "operation") + " failed:\n";
@@ -288,6 +328,10 @@ Json ToJson(const BenchReport& report) {
   json["rereads"] = counters.rereads;
   json["errors"] = ErrorsJson(AllErrors(report));
   json["interrupted"] = report.interrupted;
+  if (report.options.share.processes > 1 && report.processes.empty()) {
+    json["rank"] = report.options.share.rank;
+  }
+  if (!report.processes.empty()) json["processes"] = ProcessesJson(report.processes);
   if (report.server) {
     json["server"] = {{"software", *report.server},
                       {"load_cpu_seconds", OrNull(report.load.server_cpu_seconds)},
@@ -300,7 +344,9 @@ std::string ToText(const BenchReport& report) {
   std::string text = Header(report);
   if (report.loaded) text += "\n" + PhaseText("load", report, report.load);
   if (report.ran) text += "\n" + PhaseText("run", report, report.run);
+  if (!report.processes.empty()) text += "\n" + ProcessTable(report);
   text += "\n" + ErrorLines(AllErrors(report));
+  if (!report.remark.empty()) text += report.remark + "\n";
   if (report.interrupted) text += "Interrupted: the figures are of what ran until then.\n";
   return text;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/histogram.h"
 #include "compute/bench/provenance.h"
@@ -15,6 +16,20 @@
 #include "gossamer/device_stat.h"
 
 namespace gossamer::bench {
+
+// One of several processes, in one phase.
+struct ProcessFigures {
+  uint64_t operations = 0;
+  uint64_t failed = 0;
+  double seconds = 0;
+  double operations_per_second = 0;
+};
+
+struct ProcessReport {
+  std::string host;
+  ProcessFigures load;
+  ProcessFigures run;
+};
 
 struct BenchReport {
   nlohmann::ordered_json config;  // every flag with its effective value
@@ -28,6 +43,9 @@ struct BenchReport {
   std::optional<std::string> server;  // of the Redis protocol, if one was measured: "Redis 7.0.15"
   PhaseResult load;
   PhaseResult run;
+  // By rank, if the phases are those of several processes together (process_result.h).
+  std::vector<ProcessReport> processes;
+  std::string remark;  // the last line
 };
 
 // Count, mean, percentiles and maximum of latencies in nanoseconds. All but the count are output in

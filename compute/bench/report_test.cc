@@ -162,6 +162,10 @@ TEST(DocumentTest, ExplainsEveryFieldOfTheJsonAndNoOther) {
   report.server.emplace();
   std::set<std::string> paths;
   AddPaths(ToJson(report), "", paths);
+  report.options.share = {.processes = 2, .rank = 1};  // one of several processes
+  AddPaths(ToJson(report), "", paths);
+  report.processes.resize(2);  // all of them
+  AddPaths(ToJson(report), "", paths);
   EXPECT_EQ(DocumentedFields(), paths);
 }
 

@@ -38,6 +38,12 @@ class MemoryBootstrap final : public Bootstrap {
     const std::lock_guard guard(mutex_);
     Set(store, text);
   }
+  // The text, read without a call.
+  Text Peek(const std::string& name) const {
+    const std::lock_guard guard(mutex_);
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? std::nullopt : found->second.text;
+  }
   // Removes all texts and locks, as memcached's flush_all does.
   void LoseAll() {
     const std::lock_guard guard(mutex_);
