@@ -5,7 +5,8 @@ set -euo pipefail
 
 kHere=$(dirname "$(realpath "${BASH_SOURCE[0]}")")  # /usr/bin has a link
 readonly kHere kName=${0##*/}
-readonly kStopLimit=60  # seconds for a server to drain
+readonly kStopLimit=60   # seconds for a server to drain
+readonly kBreakLimit=20  # seconds for a benchmark to end once a client is lost, and for a client to end
 # shellcheck source=lib/hosts_file.sh
 source "$kHere/lib/hosts_file.sh"
 # shellcheck source=lib/ask_hosts.sh
@@ -13,7 +14,7 @@ source "$kHere/lib/ask_hosts.sh"
 
 usage() {
   cat <<END_OF_USAGE
-Usage: $kName COMMAND HOSTS.conf
+Usage: $kName COMMAND HOSTS.conf [-- FLAG...]
 
 Runs a store on several machines over ssh.
 
@@ -22,6 +23,9 @@ Commands:
   status HOSTS.conf      one line for each server; status 1 unless all run
   down HOSTS.conf        stops all; what the store kept is gone
   logs [-f] HOSTS.conf   prints the logs of all servers; -f: and what they log from now on
+  bench HOSTS.conf       runs one gossamer-bench with the flags behind -- on all clients together, which are the hosts of
+                         compute servers unless the file names others, and prints the report of all; --json=FILE is a
+                         file here
 
 hosts.conf.example explains the file; packages have it in /usr/share/gossamer. Nothing needs to be installed on the
 hosts but the programs, which are in the directory that the file names, or in GOSSAMER_BIN, or in the PATH of the ssh
@@ -73,6 +77,21 @@ ask_check() {
     [[ ${hosts[i]} != "$1" ]] || programs+=("$(program_of "${roles[i]}")")
   done
   agent "$1" "check $(quoted "${programs[@]}")" && agent "$1" status
+}
+
+ask_client_check() { agent "$1" "check $(quoted "$(program_of bench)")"; }
+
+# Ends unless all hosts can run what they are to run.
+check_hosts() {  # ACTION
+  local machine problems=0
+  ask_all "$1"
+  [[ -z $(unreachable) ]] || fail "ssh does not reach $(unreachable); nothing was started"
+  for machine in "${machines[@]}"; do
+    (($(<"$work/$machine.status") == 0)) && continue
+    sed "s/^/$kName: $machine: /" "$work/$machine.err" >&2
+    problems=1
+  done
+  ((problems == 0)) || fail 'nothing was started'
 }
 
 # --- up -------------------------------------------------------------------------------------------
@@ -172,16 +191,9 @@ refuse_after_loss() {
 }
 
 up() {
-  local attempted=() memory=() compute=() cached=() i machine run_id problems=0 before=0
+  local attempted=() memory=() compute=() cached=() i run_id before=0
   run_id=$$-$(date +%s)-$RANDOM
-  ask_all ask_check
-  [[ -z $(unreachable) ]] || fail "ssh does not reach $(unreachable); nothing was started"
-  for machine in "${machines[@]}"; do
-    (($(<"$work/$machine.status") == 0)) && continue
-    sed "s/^/$kName: $machine: /" "$work/$machine.err" >&2
-    problems=1
-  done
-  ((problems == 0)) || fail 'nothing was started'
+  check_hosts ask_check
   read_states
   refuse_one_host_by_two_names
   refuse_after_loss
@@ -352,11 +364,136 @@ print_behind_mark() {  # PREFIX
   printf '%s%s' "$before" "$line" | sed "s/^/$1/"
 }
 
+# --- bench ----------------------------------------------------------------------------------------
+
+# Sets `wanted`, the flags for gossamer-bench, and `json`, the file for the report.
+read_bench_flags() {
+  local flag
+  for flag in "${bench_flags[@]}"; do
+    case $flag in
+      --json=?*) json=${flag#*=} ;;
+      -json* | --json*) fail_usage 'bench: write --json=FILE' ;;
+      -store* | --store* | -fabric* | --fabric* | -bootstrap* | --bootstrap* | -barrier* | --barrier* | -processes* | \
+        --processes*) fail_usage "bench: leave out ${flag%%=*}: $kName gives it" ;;
+      *) wanted+=("$flag") ;;
+    esac
+  done
+  [[ -z $json || $json == - ]] || { : >>"$json"; } 2>/dev/null || fail "--json: cannot write $json"
+}
+
+# Without lines 'client', a client for each host of a compute server.
+choose_clients() {
+  local i
+  if ((${#client_hosts[@]} == 0)); then
+    for ((i = 0; i < ${#roles[@]}; ++i)); do
+      [[ ${roles[i]} == compute && " ${client_hosts[*]} " != *" ${hosts[i]} "* ]] || continue
+      client_hosts+=("${hosts[i]}")
+      client_flags+=('')
+    done
+  fi
+  ((${#client_hosts[@]} > 0)) || fail_usage "$file: there is no line 'client HOST', and no 'compute HOST'"
+  mapfile -t machines < <(printf '%s\n' "${client_hosts[@]}" | awk '!seen[$0]++')
+}
+
+# Standard input of the agent stays open until stop_clients ends the feeder.
+run_client() {  # I
+  local i=$1 feeder status=0 words
+  words="bench $(quoted "$(program_of bench)" "${common_flags[@]}" "${all_client_flags[@]}") ${client_flags[i]}"
+  words+=" $(quoted "${wanted[@]}" "--barrier=$barrier" "--processes=${#client_hosts[@]}")"
+  mkfifo "$work/input-$i"
+  { cat "$kAgent"; exec sleep infinity; } >"$work/input-$i" &
+  feeder=$!
+  echo "$feeder" >"$work/feeder-$i"
+  agent "${client_hosts[i]}" "$words" "$work/input-$i" >"$work/bench-$i" 2>"$work/bench-$i.err" || status=$?
+  kill "$feeder" 2>/dev/null || true
+  ((status != 255)) || echo "the ssh connection broke" >>"$work/bench-$i.err"
+  echo "$i $status" >>"$work/ends"
+}
+
+all_have_ended() { (($(wc -l <"$work/ends") == ${#client_hosts[@]})); }
+
+# Has the clients stopped as by Ctrl-C, and waits for them.
+stop_clients() {
+  local deadline=$((SECONDS + kBreakLimit))
+  trap '' INT TERM
+  cat "$work"/feeder-* 2>/dev/null | xargs -r kill 2>/dev/null || true
+  until all_have_ended || ((SECONDS >= deadline)); do sleep 0.1; done
+  { end_jobs; wait; } 2>/dev/null  # without what bash says of ended jobs
+}
+
+# shellcheck disable=SC2317  # called by the trap
+bench_interrupted() {
+  stop_clients
+  say 'interrupted'
+  exit 130
+}
+
+# A client that has failed before all had gathered leaves the others waiting.
+await_clients() {
+  local deadline=''
+  until all_have_ended; do
+    if [[ -z $deadline ]] && grep -qv ' 0$' "$work/ends"; then deadline=$((SECONDS + kBreakLimit)); fi
+    if [[ -n $deadline ]] && ((SECONDS >= deadline)); then
+      stop_clients
+      return
+    fi
+    sleep 0.2
+  done
+  wait
+}
+
+# The clients that have failed, in the order of their ends: the first one is likely the cause.
+show_failures() {
+  local i status
+  while read -r i status; do
+    ((status != 0)) || continue
+    say "the client on ${client_hosts[i]} failed with status $status; its last lines:"
+    sed '/^--- json$/,$d' "$work/bench-$i" | cat - "$work/bench-$i.err" | tail -n 5 | sed 's/^/  | /' >&2
+  done <"$work/ends"
+}
+
+# What rank 0 printed goes to standard output, and its JSON to `json`.
+show_report() {
+  local i
+  for ((i = 0; i < ${#client_hosts[@]}; ++i)); do
+    grep -q '^  "processes": \[' "$work/bench-$i" || continue
+    if [[ $json == - ]]; then
+      sed '/^--- json$/,$d' "$work/bench-$i" >&2
+      sed '1,/^--- json$/d' "$work/bench-$i"
+    else
+      sed '/^--- json$/,$d' "$work/bench-$i"
+      [[ -z $json ]] || sed '1,/^--- json$/d' "$work/bench-$i" >"$json"
+    fi
+    return
+  done
+  return 1
+}
+
+bench() {
+  local i wanted=() json='' barrier
+  read_bench_flags
+  choose_clients
+  check_hosts ask_client_check
+  barrier=cluster-$$-$(date +%s)-$RANDOM
+  : >"$work/ends"
+  set -m
+  trap bench_interrupted INT TERM
+  for ((i = 0; i < ${#client_hosts[@]}; ++i)); do
+    run_client "$i" &
+  done
+  say "one benchmark on ${#client_hosts[@]} clients: ${client_hosts[*]}"
+  await_clients
+  trap - INT TERM
+  show_failures
+  show_report || fail 'there is no report of all clients'
+  ! grep -qv ' 0$' "$work/ends"
+}
+
 # --- the command line -----------------------------------------------------------------------------
 
-command=${1:-} follow=false
+command=${1:-} follow=false bench_flags=()
 case $command in
-  up | status | down | logs) shift ;;
+  up | status | down | logs | bench) shift ;;
   --help | -h) usage && exit ;;
   *)
     usage >&2
@@ -366,6 +503,10 @@ esac
 if [[ $command == logs && ${1:-} == -f ]]; then
   follow=true
   shift
+fi
+if [[ $command == bench && ${2:-} == -- ]]; then
+  bench_flags=("${@:3}")
+  set -- "$1"
 fi
 (($# == 1)) || fail_usage "$command takes one file"
 readonly file=$1

@@ -75,15 +75,20 @@ _gossamer() {
   esac
 }
 
-# A command, perhaps an option, a file.
+# A command, perhaps an option, a file; behind -- the flags of gossamer-bench.
 _gossamer_cluster() {
   local current=${COMP_WORDS[COMP_CWORD]}
+  if [[ ${COMP_WORDS[1]} == bench && ${COMP_WORDS[3]-} == -- && $COMP_CWORD -gt 3 ]]; then
+    _gossamer gossamer-bench
+    return
+  fi
   case $COMP_CWORD:$current in
     1:-*) mapfile -t COMPREPLY < <(compgen -W '--help' -- "$current") ;;
     1:*)
       mapfile -t COMPREPLY < <(compgen -W "$("$1" --help 2>/dev/null | sed -nE 's/^  ([a-z]+) .*/\1/p')" -- "$current")
       ;;
     2:-*) [[ ${COMP_WORDS[1]} != logs ]] || COMPREPLY=(-f) ;;
+    3:-*) [[ ${COMP_WORDS[1]} != bench ]] || COMPREPLY=(--) ;;
     *) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac
 }

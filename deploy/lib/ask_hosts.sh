@@ -1,6 +1,6 @@
 # Has the agent run on the hosts over ssh. To be sourced by bash scripts behind hosts_file.sh, whose settings it uses.
 #
-#   agent HOST QUOTED_WORDS   runs it on one host
+#   agent HOST QUOTED_WORDS [INPUT]   runs it on one host; INPUT has the agent, and what it reads
 #   ask_all ACTION            on all hosts at once; `work` is a directory for the answers
 #   unreachable               of these
 #   read_states               what the servers there do
@@ -15,9 +15,9 @@ known=()
 # What a login shell prints of itself comes before this line, and is no answer of the agent.
 readonly kMark='--- the agent of gossamer'
 
-# agent HOST QUOTED_WORDS: runs the agent there. The words are quoted, as quoted() does.
+# agent HOST QUOTED_WORDS [INPUT]: runs the agent there. The words are quoted, as quoted() does.
 agent() {
-  ssh "${ssh_options[@]}" -- "$1" "echo '$kMark'; bash -s -- $(quoted "--store=${settings[store]}") $2" <"$kAgent" |
+  ssh "${ssh_options[@]}" -- "$1" "echo '$kMark'; bash -s -- $(quoted "--store=${settings[store]}") $2" <"${3:-$kAgent}" |
     awk -v mark="$kMark" '
       found { print; next }
       $0 == mark { found = 1; next }

@@ -6,13 +6,15 @@
 #   settings       by keyword: store, fabric, bootstrap, bin, wait; ssh_user, ssh_port and ssh_key where given
 #   ssh_options    words for ssh
 #   roles hosts names flags    of each server, in the order of the file; `flags` are quoted, names are ROLE-NUMBER
-#   machines       the hosts, each once
-#   all_memory_flags all_compute_flags
+#   machines       the hosts of servers, each once
+#   client_hosts client_flags   of each benchmark client, likewise quoted
+#   all_memory_flags all_compute_flags all_client_flags
 
 # shellcheck shell=bash disable=SC2034,SC2154  # for the script that sources this; its `file`
 
 declare -A settings=() places=()
 roles=() hosts=() names=() flags=() machines=() ssh_options=() all_memory_flags=() all_compute_flags=()
+client_hosts=() client_flags=() all_client_flags=()
 
 fail_line() { fail_usage "$file line $number: $*"; }
 
@@ -55,8 +57,8 @@ set_once() {  # NAME VALUE
   settings[$1]=$2
 }
 
-add_server() {  # ROLE HOST FLAG...
-  local role=$1 host=${2:-} flag place
+check_words() {  # ROLE HOST FLAG...
+  local role=$1 host=${2:-} flag
   [[ $host =~ ^[A-Za-z0-9_.:%@][A-Za-z0-9_.:%@-]*$ ]] || fail_line "'$host' is no host; write: $role HOST [FLAG...]"
   shift 2
   for flag in "$@"; do
@@ -65,10 +67,26 @@ add_server() {  # ROLE HOST FLAG...
       *:-store* | *:--store* | *:-fabric* | *:--fabric* | *:-bootstrap* | *:--bootstrap* | *:-ready_fd* | *:--ready_fd*)
         fail_line "${flag%%=*} is the same for all servers: cluster.sh gives it"
         ;;
+      client:-barrier* | client:--barrier* | client:-processes* | client:--processes* | client:-json* | client:--json*)
+        fail_line "${flag%%=*} is the same for all clients: cluster.sh gives it"
+        ;;
       *:-?*) ;;
       *) fail_line "'$flag' is no flag" ;;
     esac
   done
+}
+
+add_client() {  # HOST FLAG...
+  check_words client "$@"
+  client_hosts+=("$1")
+  shift
+  client_flags+=("$(quoted "$@")")
+}
+
+add_server() {  # ROLE HOST FLAG...
+  local role=$1 host=${2:-} place
+  check_words "$@"
+  shift 2
   place="$host $role"
   places[$place]=$((${places[$place]:--1} + 1))
   roles+=("$role")
@@ -91,6 +109,8 @@ read_line() {  # WORD...
       ;;
     memory_flags) all_memory_flags+=("$@") ;;
     compute_flags) all_compute_flags+=("$@") ;;
+    client_flags) all_client_flags+=("$@") ;;
+    client) add_client "$@" ;;
     memcached)
       [[ " ${roles[*]} " != *' memcached '* ]] || fail_line 'there is one memcached'
       add_server memcached "$@"

@@ -140,7 +140,7 @@ programs_in() {
     exit 77
   fi
   mkdir -p "$1"
-  ln -s "$2/bin"/gossamer{,-memory,-compute} "$1"
+  ln -s "$2/bin"/gossamer{,-memory,-compute,-bench} "$1"
 }
 
 # redis ADDRESS WORD...: the answer to one command, on the port 7400 with the password of `$work/pass word`.
