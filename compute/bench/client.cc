@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,11 +20,22 @@ double ThreadCpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+// There is at least one. The cache is that of all.
+Counters CountersOf(std::span<const std::unique_ptr<Session>> sessions) {
+  Counters counters = sessions.front()->counters();
+  for (const std::unique_ptr<Session>& session : sessions.subspan(1)) {
+    counters += session->counters();
+  }
+  return counters;
+}
+
 class BenchClient {
  public:
-  // All of them outlive the client.
-  BenchClient(Session& session, PhaseState& phase, ClientThread& thread)
-      : session_(session),
+  // All of them outlive the client. There is at least one session.
+  BenchClient(std::span<const std::unique_ptr<Session>> sessions, PhaseState& phase,
+              ClientThread& thread)
+      : sessions_(sessions),
+        session_(*sessions.front()),
         phase_(phase),
         codec_(phase.options.keys),
         seed_(phase.options.seed),
@@ -43,8 +55,11 @@ class BenchClient {
     const RunnerOptions& options = phase_.options;
     if (phase_.loading && options.load_order == LoadOrder::kSorted) return WorkSorted();
     if (options.batch > 1) return WorkInBatches();
-    for (uint32_t i = 0; i < options.coroutines; ++i) session_.Spawn(Work());
-    session_.WaitAll();
+    for (uint32_t i = 0; i < options.coroutines; ++i) {
+      Session& session = *sessions_[i % sessions_.size()];
+      session.Spawn(Work(session));
+    }
+    WaitAll();
   }
 
  private:
@@ -172,8 +187,17 @@ class BenchClient {
     return true;
   }
 
+  void WaitAll() {
+    if (sessions_.size() == 1) return session_.WaitAll();
+    size_t left = 0;
+    do {
+      left = 0;
+      for (const std::unique_ptr<Session>& session : sessions_) left += session->Poll();
+    } while (left != 0);
+  }
+
   // One operation after the other: one of `coroutines`.
-  Task<void> Work() {
+  Task<void> Work(Session& session) {
     KeyBuffer buffer;
     std::string value(value_bytes_, '\0');
     DrawnOperation operation;
@@ -183,24 +207,24 @@ class BenchClient {
       const std::string_view key = codec_.Encode(operation.id, buffer);
       bool is_done = false;
       switch (operation.kind) {
-        case BenchOperation::kRead: is_done = Check(co_await session_.AsyncGet(key)); break;
+        case BenchOperation::kRead: is_done = Check(co_await session.AsyncGet(key)); break;
         case BenchOperation::kUpdate:
         case BenchOperation::kInsert:
           FillValue(operation.id, seed_, value);
-          is_done = Check(co_await session_.AsyncPut(key, value));
+          is_done = Check(co_await session.AsyncPut(key, value));
           if (is_done && operation.kind == BenchOperation::kInsert) AcknowledgeInsert(operation.id);
           break;
         case BenchOperation::kReadModifyWrite:
-          if (!Check(co_await session_.AsyncGet(key))) break;
+          if (!Check(co_await session.AsyncGet(key))) break;
           now = Lap(BenchOperation::kRead, start);
           FillValue(operation.id, seed_, value);
-          if (!Check(co_await session_.AsyncPut(key, value))) break;
+          if (!Check(co_await session.AsyncPut(key, value))) break;
           now = Lap(BenchOperation::kUpdate, now);
           Record(BenchOperation::kReadModifyWrite, start, now);
           Succeed();
           continue;
         case BenchOperation::kScan: {
-          const std::unique_ptr<ScanCursor> cursor = session_.Scan(ScanFrom(operation, buffer));
+          const std::unique_ptr<ScanCursor> cursor = session.Scan(ScanFrom(operation, buffer));
           uint64_t keys = 0;
           while (co_await cursor->AsyncNext()) ++keys;
           is_done = FinishScan(*cursor, keys);
@@ -333,7 +357,8 @@ class BenchClient {
     }
   }
 
-  Session& session_;
+  const std::span<const std::unique_ptr<Session>> sessions_;
+  Session& session_;  // the first one, which runs batches and sorted loads
   PhaseState& phase_;
   const KeyCodec codec_;
   const uint64_t seed_;
@@ -351,22 +376,25 @@ class BenchClient {
 }  // namespace
 
 void RunClient(Store& store, PhaseState& phase, ClientThread& thread) {
-  Result<std::unique_ptr<Session>> opened = store.NewSession();
-  if (!opened) {
-    thread.error = opened.error();
-    phase.ready.count_down();
-    return;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (uint32_t i = 0; i < phase.options.sessions; ++i) {
+    Result<std::unique_ptr<Session>> opened = store.NewSession();
+    if (!opened) {
+      thread.error = opened.error();
+      phase.ready.count_down();
+      return;
+    }
+    sessions.push_back(std::move(opened).value());
   }
-  const std::unique_ptr<Session> session = std::move(opened).value();
-  BenchClient client(*session, phase, thread);
-  const Counters before = session->counters();
+  BenchClient client(sessions, phase, thread);
+  const Counters before = CountersOf(sessions);
   phase.ready.count_down();
   phase.go.wait();
   const double cpu_before = ThreadCpuSeconds();
   client.Run();
   thread.end = std::chrono::steady_clock::now();
   thread.result.cpu_seconds = ThreadCpuSeconds() - cpu_before;
-  thread.result.counters = Since(before, session->counters());
+  thread.result.counters = Since(before, CountersOf(sessions));
 }
 
 }  // namespace gossamer::bench

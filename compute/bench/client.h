@@ -1,4 +1,4 @@
-// One thread of a benchmark: takes operations from its stream, runs them on its session, and
+// One thread of a benchmark: takes operations from its stream, runs them on its sessions, and
 // records the results.
 //
 // Hot path, per operation: one clock reading; no lock, allocation or virtual call except the
@@ -49,7 +49,7 @@ struct ClientThread {
   std::atomic<uint64_t> failed{0};
 };
 
-// The body of the thread: opens a session, waits for `go`, and works until no operation is left or
+// The body of the thread: opens its sessions, waits for `go`, and works until no operation is left or
 // the phase is stopped.
 void RunClient(Store& store, PhaseState& phase, ClientThread& thread);
 

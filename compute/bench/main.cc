@@ -30,7 +30,10 @@ DEFINE_uint64(records, 1'000'000,
               "records to load, or that were loaded; with --keys and without this: all its lines");
 DEFINE_uint64(operations, 1'000'000,
               "operations of the run phase; with --barrier, of all processes together");
-DEFINE_uint64(threads, 1, "client threads, each with a session of its own");
+DEFINE_uint64(threads, 1, "client threads, each with --sessions of its own");
+DEFINE_uint64(sessions, 1,
+              "sessions of each thread, which share its coroutines: with few memory servers, more "
+              "queue pairs, as one has 16 READs in flight at most");
 DEFINE_uint64(coroutines, 64, "operations in flight on each thread (with --batch=1)");
 DEFINE_uint64(batch, 1, "more than 1: operations handed to MultiGet and MultiPut at a time");
 DEFINE_string(load_order, "random",
@@ -115,6 +118,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given, FabricFlags fabric) 
           .records = FLAGS_records,
           .operations = FLAGS_operations,
           .threads = FLAGS_threads,
+          .sessions = FLAGS_sessions,
           .coroutines = FLAGS_coroutines,
           .batch = FLAGS_batch,
           .distribution = FLAGS_distribution,

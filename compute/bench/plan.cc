@@ -27,6 +27,7 @@ constexpr uint64_t kMaxBatch = 65'536;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 40;
 constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
 constexpr uint64_t kMaxConnections = 16'384;
+constexpr uint64_t kMaxSessions = 64;
 constexpr uint64_t kMaxPipeline = 65'536;
 constexpr uint64_t kMaxProgressMs = 3'600'000;
 constexpr uint64_t kMaxErrorSeconds = 86'400;
@@ -46,6 +47,7 @@ Status CheckNumbers(const FlagValues& flags) {
            {"operations", flags.operations, 0, kMaxOperations},
            {"processes", flags.processes, 1, kMaxProcesses},
            {"threads", flags.threads, 1, kMaxThreads},
+           {"sessions", flags.sessions, 1, kMaxSessions},
            {"coroutines", flags.coroutines, 1, kMaxCoroutines},
            {"batch", flags.batch, 1, kMaxBatch},
            {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
@@ -60,6 +62,21 @@ Status CheckNumbers(const FlagValues& flags) {
     return WrongFlag(fmt::format("--theta={:f} is not between 0 and 1 (exclusive)", flags.theta));
   }
   return Ok();
+}
+
+Status PlanSessions(const FlagValues& flags, RunnerOptions& runner) {
+  runner.sessions = static_cast<uint32_t>(flags.sessions);
+  if (flags.sessions == 1) return Ok();
+  if (!flags.redis.empty() || !flags.memcached.empty()) {
+    return WrongFlag("--sessions is of a store: for a server give --connections");
+  }
+  if (flags.batch > 1) {
+    return WrongFlag(
+        "--sessions share the coroutines of a thread, and --batch has none: leave one out");
+  }
+  if (flags.sessions <= flags.coroutines) return Ok();
+  return WrongFlag(fmt::format("--sessions={} is more than --coroutines={}, which they share",
+                               flags.sessions, flags.coroutines));
 }
 
 Status PlanPhases(const FlagValues& flags, Plan& plan) {
@@ -348,6 +365,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.operations = flags.operations;
   runner.threads = static_cast<uint32_t>(flags.threads);
   runner.coroutines = static_cast<uint32_t>(flags.coroutines);
+  BOOST_OUTCOME_TRYV(PlanSessions(flags, runner));
   runner.batch = static_cast<uint32_t>(flags.batch);
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
@@ -372,7 +390,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
                  .rdma = flags.fabric.rdma,
                  .cache_bytes = cache_bytes,
                  .connection_timeout_ms = flags.fabric.connection_timeout_ms,
-                 .sessions = static_cast<uint32_t>(flags.threads)};
+                 .sessions = static_cast<uint32_t>(flags.threads * flags.sessions)};
     return plan;
   }
   plan.local.emplace();

@@ -23,6 +23,7 @@ struct FlagValues {
   uint64_t records = 1'000'000;
   uint64_t operations = 1'000'000;
   uint64_t threads = 1;
+  uint64_t sessions = 1;
   uint64_t coroutines = 64;
   uint64_t batch = 1;
   std::string distribution;  // empty: the workload's own

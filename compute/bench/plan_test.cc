@@ -248,6 +248,22 @@ TEST(PlanTest, WrongFlagsAreASentence) {
       {[](FlagValues& f) { f.records = 0; }, "--records=0 is not from 1 to"},
       {[](FlagValues& f) { f.threads = 0; }, "--threads=0 is not from 1 to 1,024"},
       {[](FlagValues& f) { f.coroutines = 0; }, "--coroutines=0 is not from"},
+      {[](FlagValues& f) { f.sessions = 65; }, "--sessions=65 is not from 1 to 64"},
+      {[](FlagValues& f) {
+         f.sessions = 5;
+         f.coroutines = 4;
+       },
+       "--sessions=5 is more than --coroutines=4, which they share"},
+      {[](FlagValues& f) {
+         f.sessions = 2;
+         f.batch = 8;
+       },
+       "--sessions share the coroutines of a thread, and --batch has none"},
+      {[](FlagValues& f) {
+         f.sessions = 2;
+         f.redis = "127.0.0.1:6379";
+       },
+       "--sessions is of a store: for a server give --connections"},
       {[](FlagValues& f) { f.batch = 0; }, "--batch=0 is not from"},
       {[](FlagValues& f) { f.key_bytes = 3; }, "--key_bytes=3 is not from 4 to "},
       {[](FlagValues& f) { f.key_bytes = kMaxBenchKeyBytes + 1; }, " is not from 4 to "},

@@ -134,7 +134,9 @@ std::string InFlightText(const BenchReport& report) {
   const RunnerOptions& options = report.options;
   if (options.batch > 1) return fmt::format("batches of {}", options.batch);
   if (report.server) return HumanQuantity(options.coroutines, "request") + " in flight";
-  return HumanQuantity(options.coroutines, "coroutine");
+  const std::string coroutines = HumanQuantity(options.coroutines, "coroutine");
+  return options.sessions == 1 ? coroutines
+                               : HumanQuantity(options.sessions, "session") + ", " + coroutines;
 }
 
 std::string Header(const BenchReport& report) {

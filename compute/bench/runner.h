@@ -1,6 +1,6 @@
 // Runs the phases of a benchmark against a store and measures them.
 //
-// Each thread has its own session, operation stream and statistics. The hot loop shares only the
+// Each thread has sessions, an operation stream and statistics of its own. The hot loop shares only the
 // ids of inserted records (an atomic) and the request to stop (read only). With batch 1,
 // `coroutines` coroutines on each thread keep one operation in flight each. With batch > 1, a
 // thread passes that many operations at a time to MultiGet and MultiPut. A load in the order of
@@ -34,6 +34,7 @@ struct RunnerOptions {
   uint64_t operations = 0;  // of the run phase, likewise
   Share share;              // of the records to load, and of the operations
   uint32_t threads = 1;
+  uint32_t sessions = 1;     // of each thread, which share its coroutines
   uint32_t coroutines = 64;  // in flight on each thread
   uint32_t batch = 1;
   KeyChoice keys;

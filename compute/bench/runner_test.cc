@@ -85,6 +85,22 @@ TEST(LoadTest, EveryOrderPutsEveryRecordOnce) {
   }
 }
 
+TEST(RunTest, TheSessionsOfAThreadShareItsCoroutines) {
+  for (const uint32_t sessions : {1u, 4u}) {
+    FakeStore store;
+    RunnerOptions options = Options("a", 500, 10'000);
+    options.threads = 2;
+    options.coroutines = 8;
+    options.sessions = sessions;
+    ASSERT_TRUE(LoadRecords(store, options));
+    const PhaseResult result = RunWorkload(store, options).value();
+    EXPECT_EQ(result.operations, 10'000u);
+    EXPECT_EQ(result.counters.of(OperationClass::kRead).operations,
+              Count(result, BenchOperation::kRead));
+    EXPECT_EQ(store.state().most_in_flight, 8u / sessions);
+  }
+}
+
 // In every order: what one process loads, and no record twice.
 TEST(LoadTest, ProcessesLoadEveryRecordOnce) {
   for (const LoadOrder order :

@@ -24,9 +24,8 @@ constexpr uint64_t kOperations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
 constexpr std::string_view kNoDevice =
-    "no RDMA device on this machine: load the driver of its NIC (modprobe mlx5_ib; docs/rdma.md), "
-    "or "
-    "use --fabric=shm";
+    "no RDMA device on this machine: load the driver of its NIC (modprobe mlx5_ib, docs/rdma.md); "
+    "without a NIC use --fabric=shm, or SoftRoCE (scripts/soft_roce)";
 
 }  // namespace
 
