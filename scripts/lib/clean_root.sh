@@ -4,6 +4,7 @@
 #   make_roots CACHE         CACHE/plain: debootstrap's minbase from this machine's apt sources;
 #                            CACHE/packages: with what scripts/quickstart needs
 #                            CACHE/hosts: with that, and what three hosts need (scripts/tests/three_hosts.sh)
+#   has_root CACHE NAME      whether that one of packages and hosts is there as make_roots would make it
 #   run_in_root LAYER RUN SHM_BYTES LIMIT COMMAND...
 #
 # They are made again when what they are made from changes.
@@ -118,12 +119,17 @@ make_root_with() {
 
 key_of() { sha256sum | cut -c 1-32; }
 
+key_of_plain() { { debian_archive && acquire_settings && cat "$kRoot/scripts/lib/clean_root.sh"; } | key_of; }
+key_of_packages() { { key_of_plain && cat "$kRoot/scripts/lib/package_lists.sh"; } | key_of; }
+
+has_root() { is_current "$1/$2" "$(key_of_packages)"; }  # CACHE NAME
+
 # make_roots CACHE NAME...: the named roots, of plain, packages and hosts.
 make_roots() {
   local cache=$1 plain_key packages_key
   shift
-  plain_key=$({ debian_archive && acquire_settings && cat "$kRoot/scripts/lib/clean_root.sh"; } | key_of)
-  packages_key=$({ echo "$plain_key" && cat "$kRoot/scripts/lib/package_lists.sh"; } | key_of)
+  plain_key=$(key_of_plain)
+  packages_key=$(key_of_packages)
   is_current "$cache/plain" "$plain_key" || make_plain_root "$cache" "$plain_key" || return
   [[ " $* " =~ ' packages '|' hosts ' ]] || return 0
   is_current "$cache/packages" "$packages_key" ||
