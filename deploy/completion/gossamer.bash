@@ -36,7 +36,9 @@ _gossamer_values() {  # FLAG PREFIX
     --distribution) words='uniform zipfian latest' ;;
     --on_error) words='stop skip' ;;
     --create) words='auto new join' ;;
-    --load_order) words='random runs sorted' ;;
+    --numa) words='auto no interleave' ;;
+    --on_chip_locks) words='auto require no' ;;
+    --load_order) words='random runs sorted ascending descending file' ;;
     --design) words='naive combined on_chip hierarchical sherman gossamer' ;;
     --workload) words='a b c d e f u' ;;
     --key_form) words='numbers ycsb' ;;
