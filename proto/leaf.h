@@ -28,6 +28,17 @@
 
 namespace gossamer {
 
+// What any leaf stores itself, whatever its prefix. Longer keys may be long keys, and longer values
+// go to blocks.
+struct InlineLimits {
+  size_t key_bytes;
+  size_t value_bytes;
+
+  bool Admit(KeyView key, std::string_view value) const {
+    return key.size() <= key_bytes && value.size() <= value_bytes;
+  }
+};
+
 // The low fence as the trailer holds it: up to 18 B literally, longer ones as the first 14 bytes
 // and the CRC32C of the whole. Readers know the fence from the path or the left neighbour, and only
 // compare it (rule W4, scans, `check`).

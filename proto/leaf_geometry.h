@@ -18,7 +18,8 @@ namespace gossamer {
 inline constexpr uint32_t kGroupHeaderBytes = 18;
 inline constexpr uint32_t kTrailerBytes = 40;
 inline constexpr uint32_t kIdealUnitBytes = 164;
-inline constexpr uint32_t kMaxUnits = 24;  // of a leaf of kMaxNodeBytes
+inline constexpr uint32_t kUnitSlotBytes = 192;  // has room for any unit, in whole cache lines
+inline constexpr uint32_t kMaxUnits = 24;        // of a leaf of kMaxNodeBytes
 inline constexpr uint32_t kBlockRefBytes = 16;
 inline constexpr uint32_t kLongEntryBytes = 40;  // of a long key: its first bytes and a LongRef
 
@@ -94,5 +95,11 @@ static_assert(IsStorable({1024, 32, 64}) && IsStorable({256, 32, 16}) && IsStora
 static_assert(IsStorable({512, 250, 64}) && IsStorable({4096, 250, 64}) &&
               IsStorable({1024, 250, 16}));
 static_assert(LeafGeometry(StoreParameters{1024, 250, 16}).max_suffix_bytes() == 96);
+
+static_assert(LeafGeometry(256).unit_bytes() <= kUnitSlotBytes &&
+              LeafGeometry(512).unit_bytes() <= kUnitSlotBytes &&
+              LeafGeometry(1024).unit_bytes() <= kUnitSlotBytes &&
+              LeafGeometry(2048).unit_bytes() <= kUnitSlotBytes &&
+              LeafGeometry(4096).unit_bytes() <= kUnitSlotBytes);
 
 }  // namespace gossamer

@@ -806,8 +806,9 @@ Status SessionAllocator::CheckLinks(Op& op, const LinkedMemory& memory, ServerId
 }
 
 void SessionAllocator::TendPassedOver(Op& op) {
-  const std::optional<Loss> loss = std::exchange(op.passed_over, std::nullopt);
-  if (loss) links_.scheduler().Spawn(ReplacePassedOver(*loss));
+  assert(op.passed_over);
+  links_.scheduler().Spawn(ReplacePassedOver(*op.passed_over));
+  op.passed_over.reset();
 }
 
 Task<void> SessionAllocator::ReplacePassedOver(Loss loss) {

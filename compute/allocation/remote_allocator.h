@@ -367,8 +367,8 @@ class SessionAllocator {
   }
   // Returns Fenced, noted in `op`, unless MayLink(memory, from).
   Status CheckLinks(Op& op, const LinkedMemory& memory, ServerId from) const;
-  // Replaces, in the background, the queue pair to a server that gave no memory. Requires
-  // (unchecked): `op` holds no lock.
+  // Replaces, in the background, the queue pair to the server that `op` has passed over. Requires:
+  // there is one; (unchecked) `op` holds no lock.
   void TendPassedOver(Op& op);
 
  private:

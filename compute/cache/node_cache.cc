@@ -151,7 +151,7 @@ NodeCache::~NodeCache() {
 }
 
 CachedNode NodeCache::NodeOf(uint64_t word) {
-  return CachedNode(std::bit_cast<SeparatorNode*>(word & ~SeparatorIndex::kGap));
+  return CachedNode(std::bit_cast<SeparatorNode*>(word & ~SeparatorNode::kGap));
 }
 
 NodeCache::LeafRef NodeCache::RefOf(CachedNode node, uint32_t child) {
@@ -174,12 +174,12 @@ CachedNode NodeCache::Lookup(uint32_t level, const SearchGoal& goal, uint32_t& c
     const SeparatorNode* const root = nodes.root();
     if (root == nullptr) return {};
     const Place place = FindPlace(root, goal.key());
-    if (place.image == SeparatorIndex::GapNode()) return {};
+    if (place.image == SeparatorNode::Gap()) return {};
     child = place.index;
     return CachedNode(place.image);
   }
   const uint64_t word = nodes.Below(goal.bound()).word;
-  if (SeparatorIndex::IsGap(word)) return {};
+  if (SeparatorNode::IsGap(word)) return {};
   const CachedNode node = NodeOf(word);
   child = goal.Choose(node, node.count());
   return node;
@@ -406,7 +406,7 @@ void NodeCache::Clear() {
 
 CachedNode NodeCache::NodeCovering(uint32_t level, KeyView key) const {
   const uint64_t word = index(level).Covering(key).word;
-  return SeparatorIndex::IsGap(word) ? CachedNode() : NodeOf(word);
+  return SeparatorNode::IsGap(word) ? CachedNode() : NodeOf(word);
 }
 
 bool NodeCache::IsRefused(const InternalNode& node) {
@@ -480,7 +480,7 @@ bool NodeCache::TryEnter(CachedNode fresh) {
   const bool has_end =
       takes_its_place || high.infinite || nodes.Covering(high.key).separator == high.key;
   if (!has_end) {
-    if (!nodes.Set(high.key, SeparatorIndex::kGap, room_for_index)) return false;
+    if (!nodes.Set(high.key, SeparatorNode::kGap, room_for_index)) return false;
   }
   const uint64_t grown = bytes() - std::min(bytes(), bytes_before);
   // Readers use the slot as soon as they can find the node.
@@ -527,16 +527,16 @@ void NodeCache::ClearEntries(CachedNode node) {
   while (entry && high.Admits(entry->separator)) {
     const Key separator = entry->separator;
     if (NodeOf(entry->word) == node) {
-      nodes.Set(separator, SeparatorIndex::kGap, 0);
+      nodes.Set(separator, SeparatorNode::kGap, 0);
       // Neighbouring gaps are one.
       if (separator.view().empty() ||
-          nodes.Below(HighFence::At(separator)).word == SeparatorIndex::kGap) {
+          nodes.Below(HighFence::At(separator)).word == SeparatorNode::kGap) {
         nodes.Remove(separator);
       }
     }
     entry = nodes.Above(separator);
-    if (entry && entry->word == SeparatorIndex::kGap &&
-        nodes.Below(HighFence::At(entry->separator)).word == SeparatorIndex::kGap) {
+    if (entry && entry->word == SeparatorNode::kGap &&
+        nodes.Below(HighFence::At(entry->separator)).word == SeparatorNode::kGap) {
       nodes.Remove(entry->separator);
     }
   }

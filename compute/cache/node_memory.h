@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "compute/cache/epoch.h"
+#include "common/epoch.h"
 #include "compute/cache/node_arena.h"
 #include "compute/cache/separator_node.h"
 

@@ -19,22 +19,11 @@ constexpr int kDigestBytes = 4;
 // Separators of a part that is cut between prefixes, on average. Smaller ones make many levels.
 constexpr size_t kLeastRun = 32;
 
-// A node with one separator, which no key is below. It is never freed: a store may be destroyed
-// after all static objects.
-const SeparatorNode* MakeGapNode() {
-  static NodeArena& arena = *new NodeArena;
-  SeparatorList list;
-  list.Append({}, 0);
-  return SeparatorNode::Make(arena, list, 0, 1, {2, 0, 0});
-}
-
 constexpr SeparatorNode::Shape ShapeAt(uint32_t height) {
   return {1, static_cast<uint8_t>(height), 0};
 }
 
 }  // namespace
-
-const SeparatorNode* const SeparatorIndex::kGapNode = MakeGapNode();
 
 SeparatorIndex::~SeparatorIndex() {
   if (root() != nullptr) FreeBelow(root_.load(std::memory_order_relaxed));
@@ -101,7 +90,7 @@ bool SeparatorIndex::StepRight(Path& path) {
 
 SeparatorIndex::Holding SeparatorIndex::At(KeyView low, const HighFence& high) const {
   Path path = Descend([low](const SeparatorNode& node) { return node.ChildIndex(low); });
-  if (path.length == 0) return {kGap, low.empty(), high.infinite};
+  if (path.length == 0) return {SeparatorNode::kGap, low.empty(), high.infinite};
   Holding holding;
   const Frame at = path.bottom();
   holding.word = at.node->payload(at.index).load(std::memory_order_acquire);
@@ -120,7 +109,7 @@ bool SeparatorIndex::Set(KeyView separator, uint64_t word, uint64_t most_bytes) 
   Path path =
       Descend([separator](const SeparatorNode& node) { return node.ChildIndex(separator); });
   if (path.length == 0) {
-    if (!separator.empty()) list_.Append({}, kGap);
+    if (!separator.empty()) list_.Append({}, SeparatorNode::kGap);
     list_.Append(separator, word);
     return Replace(path, Change::kAdd, most_bytes);
   }
@@ -142,7 +131,8 @@ void SeparatorIndex::Remove(KeyView separator) {
   const bool is_alone = bottom.node->count() == 1;
   const bool may_go = path.length > 1 && path.frames[path.length - 2].index != 0;
   if (is_first && !(is_alone && may_go)) {
-    const uint64_t below = separator.empty() ? kGap : Below(HighFence::At(separator)).word;
+    const uint64_t below =
+        separator.empty() ? SeparatorNode::kGap : Below(HighFence::At(separator)).word;
     bottom.node->payload(0).store(below, std::memory_order_release);
   } else {
     list_.Clear();
@@ -152,7 +142,7 @@ void SeparatorIndex::Remove(KeyView separator) {
   }
   SeparatorNode* const top = root_.load(std::memory_order_relaxed);
   if (top->height() == 1 && top->count() == 1 &&
-      top->payload(0).load(std::memory_order_relaxed) == kGap) {
+      top->payload(0).load(std::memory_order_relaxed) == SeparatorNode::kGap) {
     root_.store(nullptr, std::memory_order_release);
     memory_.Count(0, top->bytes());
     memory_.Retire(top);

@@ -1,7 +1,7 @@
 // SeparatorIndex: an ordered map from separators to words, for one writer and many readers.
 //
 // The map is total: a word holds from its separator up to the next. Where nothing is known the word
-// is kGap. Words with bit 0 set are gaps for a traversal, whatever else they carry.
+// is SeparatorNode::kGap.
 //
 // It is a B+tree of SeparatorNodes. Memory model: the separators of a node never change. A writer
 // that adds or removes one makes a new node and swaps one pointer, in the payload of the node above
@@ -38,13 +38,6 @@ namespace gossamer {
 
 class SeparatorIndex {
  public:
-  static constexpr uint64_t kGap = 1;
-  static constexpr bool IsGap(uint64_t word) { return (word & kGap) != 0; }
-  // The node that a word of the index points to; for a gap `GapNode`, which has one separator.
-  static const SeparatorNode* NodeAt(uint64_t word) {
-    return IsGap(word) ? kGapNode : std::bit_cast<const SeparatorNode*>(word);
-  }
-  static const SeparatorNode* GapNode() { return kGapNode; }
   // Entries of a node that is not the root, and of a lone root once changes are expected.
   static constexpr size_t kMaxCount = 128;
   static constexpr size_t kMaxRootCount = 2048;  // of a root that may be wide
@@ -52,7 +45,7 @@ class SeparatorIndex {
   // A separator with its word.
   struct Entry {
     Key separator;
-    uint64_t word = kGap;
+    uint64_t word = SeparatorNode::kGap;
   };
 
   explicit SeparatorIndex(NodeMemory& memory) : memory_(memory) {}
@@ -72,7 +65,7 @@ class SeparatorIndex {
   Entry Below(const HighFence& bound) const;
   // The word that holds at `low`, without a copy of separators.
   struct Holding {
-    uint64_t word = kGap;
+    uint64_t word = SeparatorNode::kGap;
     bool starts_there = false;  // an entry is at `low`
     bool ends_there = false;    // the next entry is at `high`; of an infinite `high`, there is none
   };
@@ -120,8 +113,6 @@ class SeparatorIndex {
   static void AppendParts(SeparatorList& above, std::span<SeparatorNode* const> parts);
   static SeparatorNode* ChildOf(const SeparatorNode* node, uint32_t index);
   void FreeBelow(SeparatorNode* node);
-
-  static const SeparatorNode* const kGapNode;
 
   NodeMemory& memory_;
   std::atomic<SeparatorNode*> root_{nullptr};

@@ -31,7 +31,18 @@ constexpr uint32_t SampleLinesFor(uint32_t lines) {
   return lines > SeparatorNode::kDividers + 1 ? LinesFor(lines) : 0;
 }
 
+// A node with one separator, which no key is below. It is never freed: a store may be destroyed
+// after all static objects.
+const SeparatorNode* MakeGapNode() {
+  static NodeArena& arena = *new NodeArena;
+  SeparatorList list;
+  list.Append({}, 0);
+  return SeparatorNode::Make(arena, list, 0, 1, {2, 0, 0});
+}
+
 }  // namespace
+
+const SeparatorNode* const SeparatorNode::kGapNode = MakeGapNode();
 
 SeparatorNode::Layout SeparatorNode::LayoutFor(uint32_t count, size_t text_bytes, Shape shape) {
   Layout layout;

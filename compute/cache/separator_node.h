@@ -33,6 +33,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -123,6 +124,16 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   static SeparatorNode* MakeOfPairs(NodeArena& arena, uint64_t low, std::span<const Pair> pairs);
   static void Free(NodeArena& arena, SeparatorNode* node) { arena.Free(node, node->bytes()); }
 
+  // A word that points to a node, or to none: a gap, bit 0. Words with that bit set are gaps for a
+  // traversal, whatever else they carry.
+  static constexpr uint64_t kGap = 1;
+  static constexpr bool IsGap(uint64_t word) { return (word & kGap) != 0; }
+  // The node of a word; for a gap `Gap`, which has one separator.
+  static const SeparatorNode* At(uint64_t word) {
+    return IsGap(word) ? kGapNode : std::bit_cast<const SeparatorNode*>(word);
+  }
+  static const SeparatorNode* Gap() { return kGapNode; }
+
   uint32_t count() const { return count_; }
   uint32_t bytes() const { return lines_ * uint32_t{NodeArena::kLineBytes}; }
   uint32_t height() const { return height_; }
@@ -197,6 +208,8 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
     size_t tail_at = 0;
     size_t bytes = 0;
   };
+
+  static const SeparatorNode* const kGapNode;
 
   SeparatorNode() = default;
 

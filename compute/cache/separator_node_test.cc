@@ -157,7 +157,7 @@ class Model {
   void Set(const std::string& key, uint64_t word) { map_[key] = word; }
   void Remove(const std::string& key) {
     if (key.empty()) {
-      map_[key] = SeparatorIndex::kGap;
+      map_[key] = SeparatorNode::kGap;
     } else {
       map_.erase(key);
     }
@@ -165,7 +165,7 @@ class Model {
   const std::map<std::string, uint64_t>& map() const { return map_; }
 
  private:
-  std::map<std::string, uint64_t> map_{{"", SeparatorIndex::kGap}};
+  std::map<std::string, uint64_t> map_{{"", SeparatorNode::kGap}};
 };
 
 void ExpectHolding(const SeparatorIndex& index, const std::string& low, const HighFence& high) {
@@ -189,7 +189,7 @@ TEST_P(SeparatorTest, AnIndexIsATotalMap) {
       const std::string key = Draw();
       // Grows for a while, then shrinks.
       if (random_.Below(kinds) != 0 && i < 3000) {
-        const uint64_t word = random_.Below(4) == 0 ? SeparatorIndex::kGap : 8 * random_.Next();
+        const uint64_t word = random_.Below(4) == 0 ? SeparatorNode::kGap : 8 * random_.Next();
         ASSERT_TRUE(index.Set(key, word, uint64_t{1} << 40));
         model.Set(key, word);
       } else if (const auto entry = index.Covering(key); entry.separator.size() != 0) {
@@ -261,7 +261,7 @@ TEST(SeparatorIndexTest, NodesAreNarrowOnceChangesAreExpected) {
   const SeparatorNode* const root = index.root();
   ASSERT_EQ(root->height(), 2u);
   for (uint32_t i = 0; i < root->count(); ++i) {
-    const SeparatorNode* const node = SeparatorIndex::NodeAt(root->payload(i).load());
+    const SeparatorNode* const node = SeparatorNode::At(root->payload(i).load());
     EXPECT_LE(node->count(), SeparatorIndex::kMaxCount);
   }
   for (uint64_t i = 0; i < kSeparators; ++i) EXPECT_EQ(index.Covering(key_of(i)).word, 8 * i);
@@ -278,7 +278,7 @@ void CountTies(const SeparatorNode& node, Ties& ties) {
   for (uint32_t i = 0; i < node.count(); ++i) {
     ++ties.separators;
     if (i > 1 && node.digest(i - 1) == node.digest(i)) ++ties.equal;
-    if (node.height() > 1) CountTies(*SeparatorIndex::NodeAt(node.payload(i).load()), ties);
+    if (node.height() > 1) CountTies(*SeparatorNode::At(node.payload(i).load()), ties);
   }
 }
 

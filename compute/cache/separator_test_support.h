@@ -70,7 +70,7 @@ class SeparatorTest : public testing::TestWithParam<size_t> {
       }
       images.push_back(SeparatorNode::Make(memory.arena(), list, 0, list.size(), {2, 0, 0}));
       const bool is_gap = random_.Below(10) == 0;
-      index.Set(first, is_gap ? SeparatorIndex::kGap : reinterpret_cast<uint64_t>(images.back()),
+      index.Set(first, is_gap ? SeparatorNode::kGap : reinterpret_cast<uint64_t>(images.back()),
                 uint64_t{1} << 40);
     }
     return images;
@@ -84,7 +84,7 @@ class SeparatorTest : public testing::TestWithParam<size_t> {
   static void ExpectPlace(const SeparatorIndex& index, const std::string& key, const Place& place,
                           int64_t target) {
     const uint64_t word = index.Covering(key).word;
-    ASSERT_EQ(place.image, SeparatorIndex::NodeAt(word)) << hwy::TargetName(target);
+    ASSERT_EQ(place.image, SeparatorNode::At(word)) << hwy::TargetName(target);
     ASSERT_EQ(place.index, place.image->ChildIndex(key));
   }
 

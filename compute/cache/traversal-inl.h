@@ -100,7 +100,7 @@ HWY_INLINE void PrefetchPredicted(const Slot& parent, uint32_t index, const Sepa
 template <Prefetch kPrefetch>
 HWY_INLINE void GoToChild(Slot& slot, uint32_t index) {
   const uint64_t word = slot.node->payload(index).load(std::memory_order_acquire);
-  const SeparatorNode* const child = SeparatorIndex::NodeAt(word);
+  const SeparatorNode* const child = SeparatorNode::At(word);
   PrefetchLine(child);
   if constexpr (kPrefetch == Prefetch::kWhole) {
     for (size_t line = 0; line < kUsualLines; ++line) {

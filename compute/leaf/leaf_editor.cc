@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "common/set_bits.h"
-#include "compute/leaf/unit_buffers.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
@@ -217,7 +216,7 @@ void LeafEditor::AcceptOwn(uint32_t number) {
 
 bool LeafEditor::Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,
                          const std::optional<Entry>& entry) {
-  std::array<std::byte, UnitBuffers::kUnitSlot> rewritten;
+  std::array<std::byte, kUnitSlotBytes> rewritten;
   const std::span<std::byte> out(rewritten.data(), geometry_.unit_bytes());
   const GroupView& unit = Unit(number);
   const bool fits = unit.count() < kFew

@@ -62,7 +62,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/allocation/remote_allocator.h"
-#include "compute/counters/live_counters.h"
+#include "compute/counters/session_counts.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
 #include "compute/lock/orphaned_locks.h"
@@ -75,6 +75,15 @@
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
+
+// The layout of a buffer for a locked node: the words that its atomics find, and the node.
+struct LockedBuffers {
+  static constexpr size_t kLockWord = 0;
+  static constexpr size_t kUnlockWord = 8;
+  static constexpr size_t kChildWord = 16;
+  static constexpr size_t kImage = 64;
+  static constexpr size_t Bytes(uint32_t node_bytes) { return kImage + node_bytes; }
+};
 
 // What the locks of a session have in common.
 struct RemoteLocks {

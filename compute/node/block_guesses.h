@@ -15,7 +15,7 @@
 #include "common/fabric/verb.h"
 #include "compute/cache/along_tuner.h"
 #include "compute/cache/reference_cache.h"
-#include "compute/counters/live_counters.h"
+#include "compute/counters/session_counts.h"
 #include "compute/node/block_reader.h"
 #include "proto/value_block.h"
 

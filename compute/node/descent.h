@@ -15,7 +15,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/cache/session_cache.h"
+#include "compute/cache/node_cache.h"
 #include "compute/node/node_reader.h"
 #include "compute/node/tree_events.h"
 #include "compute/session/op.h"

@@ -12,7 +12,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/cache/session_cache.h"
+#include "compute/cache/node_cache.h"
 #include "compute/lock/remote_lock.h"
 #include "compute/node/store_state.h"
 #include "compute/session/links.h"

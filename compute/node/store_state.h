@@ -36,17 +36,6 @@ struct TreeOptions {
   uint64_t seed = 0;  // for all random choices; 0: a new one each time
 };
 
-// What any leaf stores itself, whatever its prefix. Longer keys may be long keys, and longer values
-// go to blocks.
-struct InlineLimits {
-  size_t key_bytes;
-  size_t value_bytes;
-
-  bool Admit(KeyView key, std::string_view value) const {
-    return key.size() <= key_bytes && value.size() <= value_bytes;
-  }
-};
-
 struct StoreState {
   // `store_events` outlives the sessions.
   StoreState(const StoreParameters& store_parameters, const TreeOptions& tree_options,

@@ -25,24 +25,22 @@ OpenSession::~OpenSession() {
   shared_.events.TendLinks();
 }
 
-Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) {
-  return tree_->gets().Get(key);
-}
+Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) { return tree_->Get(key); }
 
 Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value) {
-  return tree_->writes().Write(key, value, WriteMode::kPut);
+  return tree_->Write(key, value, WriteMode::kPut);
 }
 
 Task<Status> OpenSession::AsyncInsert(std::string_view key, std::string_view value) {
-  return tree_->writes().Write(key, value, WriteMode::kInsert);
+  return tree_->Write(key, value, WriteMode::kInsert);
 }
 
 Task<Status> OpenSession::AsyncUpdate(std::string_view key, std::string_view value) {
-  return tree_->writes().Write(key, value, WriteMode::kUpdate);
+  return tree_->Write(key, value, WriteMode::kUpdate);
 }
 
 Task<Status> OpenSession::AsyncDelete(std::string_view key) {
-  return tree_->writes().Write(key, {}, WriteMode::kDelete);
+  return tree_->Write(key, {}, WriteMode::kDelete);
 }
 
 Task<Status> OpenSession::AsyncModify(std::string_view key, ValueModifier& modifier) {

@@ -38,12 +38,4 @@ Status TreeContext::CheckKey(KeyView key) const {
   return Ok();
 }
 
-void TreeContext::Finish(const Op& op, OperationClass kind, const Error* error) {
-  LiveWireCounts& total = counters.of(kind);
-  total += op.wire;
-  const bool answered =
-      error == nullptr || error->code == Code::kNotFound || error->code == Code::kAlreadyExists;
-  if (answered) ++total.operations;
-}
-
 }  // namespace gossamer

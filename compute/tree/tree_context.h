@@ -8,7 +8,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/allocation/remote_allocator.h"
-#include "compute/cache/session_cache.h"
+#include "compute/cache/node_cache.h"
 #include "compute/counters/session_counts.h"
 #include "compute/lock/remote_lock.h"
 #include "compute/node/block_guesses.h"
@@ -30,9 +30,6 @@ struct TreeContext {
   const LeafGeometry& geometry() const { return store.geometry; }
   // Errors: InvalidArgument for a key that the store cannot hold.
   Status CheckKey(KeyView key) const;
-  // Adds the verbs of `op` to the counters. NotFound and AlreadyExists count as an operation, other
-  // errors do not.
-  void Finish(const Op& op, OperationClass kind, const Error* error);
 
   StoreState& store;
   RunningOperations::OfSession running;

@@ -98,7 +98,7 @@ size_t GossamerTree::Scan(Key from, std::span<Entry> found) const {
     // still.
     const auto next = index_.Above(KeyBytes(leaf.pair_key(leaf.count() - 1)).view());
     if (!next) return count;
-    place = {SeparatorIndex::NodeAt(next->word), 0};
+    place = {SeparatorNode::At(next->word), 0};
   }
 }
 

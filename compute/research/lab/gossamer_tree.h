@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "compute/cache/epoch.h"
+#include "common/epoch.h"
 #include "compute/cache/node_memory.h"
 #include "compute/cache/separator_index.h"
 #include "compute/cache/traversal.h"

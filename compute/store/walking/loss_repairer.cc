@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "compute/leaf/unit_buffers.h"
+#include "compute/lock/remote_lock.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {

@@ -4,7 +4,7 @@
 
 namespace gossamer {
 
-Task<Result<std::string>> GatheredGets::GetTogether(KeyView key) {
+Task<Result<std::string>> GatheredGets::Get(KeyView key) {
   const Gets::Joining joined = co_await gather_.Join(key, *this);
   const GetJob::Answer& answer = joined.group.state.answer(joined.index);
   if (answer.verdict == GetJob::Verdict::kFound) co_return std::string(answer.stored);

@@ -1,8 +1,7 @@
 // GatheredGets: gets of several coroutines that go out together.
 //
 // A group of them goes through GetPipeline. A get goes on when the memory server of its own leaf
-// has answered, and that of its block: it waits for no other one. A get that is alone in its
-// session does not wait for others.
+// has answered, and that of its block: it waits for no other one.
 //
 // Thread-safety: none; one for each session.
 // Cost: 1 RT, shared by the group. For a key that is not plain that of Getter; and 1 RT, shared,
@@ -28,17 +27,15 @@ class GatheredGets {
         single_(single),
         gather_(context.running, links_.scheduler()) {}
 
+  // Whether a get can join others.
+  bool is_open() const { return gather_.is_open(); }
   // As Getter::GetUntilDone.
-  Task<Result<std::string>> Get(KeyView key) {
-    return IsAlone() ? single_.GetUntilDone(key) : GetTogether(key);
-  }
+  Task<Result<std::string>> Get(KeyView key);
 
  private:
   using Gets = Gather<KeyView, GetPipeline::Chunk>;
   friend Gets;
 
-  bool IsAlone() const { return !gather_.is_open() && links_.scheduler().running() <= 1; }
-  Task<Result<std::string>> GetTogether(KeyView key);
   Task<void> Do(Gets::Group& group);
   void End(Gets::Group& group) { group.state.GiveBuffersBack(); }
   // Executes the batch of a part of the group, and lets its gets go on.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "compute/leaf/unit_buffers.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
@@ -50,7 +49,7 @@ Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
     begun.job.TakeGuess(context_, key, answer);
   }
   if (!answer.is_plain()) co_return co_await FinishUntilDone(op, key, &begun);
-  context_.Finish(op, OperationClass::kRead, nullptr);
+  context_.counters.AddOperation(op.wire, OperationClass::kRead, nullptr);
   if (answer.verdict == GetJob::Verdict::kAbsent) co_return MakeError(Code::kNotFound);
   co_return std::string(answer.stored);
 }
@@ -62,7 +61,7 @@ Task<Result<std::string>> Getter::FinishUntilDone(Op& op, KeyView key, Begun* be
     if (!again) break;
     value = co_await Finish(op, key, nullptr);
   }
-  context_.Finish(op, OperationClass::kRead, value ? nullptr : &value.error());
+  context_.counters.AddOperation(op.wire, OperationClass::kRead, value ? nullptr : &value.error());
   co_return value;
 }
 

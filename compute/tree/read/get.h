@@ -12,7 +12,7 @@
 #include "common/task.h"
 #include "compute/tree/read/get_job.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_job.h"
 
 namespace gossamer {
 

@@ -19,13 +19,22 @@
 #include <span>
 #include <string_view>
 
-#include "compute/leaf/unit_buffers.h"
 #include "compute/node/block_guesses.h"
 #include "compute/node/block_reads.h"
 #include "compute/tree/tree_context.h"
 #include "proto/group.h"
 
 namespace gossamer {
+
+// The layout of a get's buffer: each unit that it reads has a place of its own.
+struct UnitBuffers {
+  static constexpr size_t kHome = 0;
+  static constexpr size_t kOverflow = kHome + kUnitSlotBytes;
+  static constexpr size_t kTrailer = kOverflow + kUnitSlotBytes;
+  static constexpr size_t kBytes = kTrailer + 64;
+};
+static_assert(UnitBuffers::kBytes <= 512);
+static_assert(kTrailerBytes <= 64);
 
 class GetJob {
  public:

@@ -19,7 +19,7 @@
 #include "compute/leaf/leaf_packer.h"
 #include "compute/tree/shape/parent_link.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_job.h"
 
 namespace gossamer {
 

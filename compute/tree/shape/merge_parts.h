@@ -16,7 +16,7 @@
 #include "compute/lock/remote_lock.h"
 #include "compute/tree/shape/node_union.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_job.h"
 
 namespace gossamer {
 

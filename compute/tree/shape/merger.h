@@ -22,7 +22,7 @@
 #include "compute/tree/shape/node_union.h"
 #include "compute/tree/shape/parent_link.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_job.h"
 
 namespace gossamer {
 

@@ -17,7 +17,6 @@
 #include "common/fabric/work_request.h"
 #include "common/status.h"
 #include "common/task.h"
-#include "compute/leaf/unit_buffers.h"
 #include "compute/lock/remote_lock.h"
 #include "compute/tree/shape/tree_height.h"
 #include "compute/tree/tree_context.h"

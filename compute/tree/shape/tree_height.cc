@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "compute/leaf/unit_buffers.h"
+#include "compute/lock/remote_lock.h"
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
 #include "compute/tree/shape/parent_link.h"

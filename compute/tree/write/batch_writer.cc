@@ -214,7 +214,7 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group, OperationSequ
       tally = {};
       status = co_await writer_.WriteGroup(op, batch, first, end, group.path, tally);
     }
-    context_.memory.TendPassedOver(op);
+    if (op.passed_over) context_.memory.TendPassedOver(op);
     op.wire.round_trips = sequence.Extend(op.wire.round_trips);
     writer_.Count(op, batch.mode(), tally, status.has_value());
     const Code code = status ? Code::kNotFound : status.error().code;

@@ -15,8 +15,7 @@ std::array<Writes, sizeof...(kModes)> OneForEachMode(TreeContext& context,
 }  // namespace
 
 GatheredPuts::GatheredPuts(TreeContext& context, WritePipeline& pipeline, LeafWriter& single)
-    : scheduler_(context.links.scheduler()),
-      pipeline_(pipeline),
+    : pipeline_(pipeline),
       single_(single),
       writes_(OneForEachMode<Writes>(context, std::make_index_sequence<kWriteModes>())) {}
 

@@ -2,8 +2,7 @@
 //
 // A group of writes of one kind goes through WritePipeline. A write goes on when its own leaf is
 // written: it waits for no other memory server. What WritePipeline leaves is written by its own
-// coroutine, where it may be done along with another's write. A write that is one of few in its
-// session does not wait for others.
+// coroutine, where it may be done along with another's write.
 //
 // Writes of one key that are in flight together may take effect in any order.
 //
@@ -31,16 +30,17 @@ class GatheredPuts {
  public:
   GatheredPuts(TreeContext& context, WritePipeline& pipeline, LeafWriter& single);
 
+  // Whether a write can join others.
+  bool is_open(WriteMode mode) const { return writes_[static_cast<size_t>(mode)].is_open(); }
   // As LeafWriter::WriteUntilDone.
   Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
-    return GoesAlone(mode) || !pipeline_.MayBePlain(key, value)
+    const bool is_too_much = !is_open(mode) && in_flight_ >= kMostInFlight;
+    return is_too_much || !pipeline_.MayBePlain(key, value)
                ? single_.WriteUntilDone(key, value, mode)
                : WriteTogether(key, value, mode);
   }
 
  private:
-  // So many coroutines of a session take less time by themselves: a group has its own cost.
-  static constexpr size_t kFew = 4;
   // Bounds the memory of groups that wait for a silent server: some 170 KB each.
   static constexpr size_t kMostInFlight = 32;
 
@@ -55,15 +55,10 @@ class GatheredPuts {
   };
 
   Writes& writes(WriteMode mode) { return writes_[static_cast<size_t>(mode)]; }
-  // An estimate: running() includes the session's own background tasks.
-  bool GoesAlone(WriteMode mode) {
-    return !writes(mode).is_open() && (scheduler_.running() <= kFew || in_flight_ >= kMostInFlight);
-  }
   Task<Status> WriteTogether(KeyView key, std::string_view value, WriteMode mode);
   Task<void> Do(Writes::Group& group, WriteMode mode);
   void End(Writes::Group&) { --in_flight_; }
 
-  Scheduler& scheduler_;
   WritePipeline& pipeline_;
   LeafWriter& single_;
   std::array<Writes, kWriteModes> writes_;  // by mode

@@ -18,8 +18,7 @@
 #include "compute/leaf/leaf_packer.h"
 #include "compute/tree/shape/leaf_split.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/leaf_commit.h"
-#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_job.h"
 #include "compute/tree/write/write_batch.h"
 
 namespace gossamer {

@@ -150,11 +150,11 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
     }
     status = Ok();
   }
-  context_.memory.TendPassedOver(op);
+  if (op.passed_over) context_.memory.TendPassedOver(op);
   if (part != nullptr && part->sequence != nullptr) {
     op.wire.round_trips = part->sequence->Extend(op.wire.round_trips);
   }
-  context_.Finish(op, op.kind, status ? nullptr : &status.error());
+  context_.counters.AddOperation(op.wire, op.kind, status ? nullptr : &status.error());
   co_return status;
 }
 
@@ -206,7 +206,8 @@ Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(Op& op, KeyView k
   if (!content && co_await context_.links.RecoverFrom(op, content.error())) {
     content = std::optional<std::string>();  // The leaf is looked at again.
   }
-  context_.Finish(op, OperationClass::kRead, content ? nullptr : &content.error());
+  context_.counters.AddOperation(op.wire, OperationClass::kRead,
+                                 content ? nullptr : &content.error());
   op.wire = {};
   if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
   const std::optional<std::string_view> value = BlockReader::ValueOf(key, *content.value());

@@ -32,8 +32,7 @@
 #include "common/task.h"
 #include "compute/node/new_block.h"
 #include "compute/tree/tree_context.h"
-#include "compute/tree/write/leaf_commit.h"
-#include "compute/tree/write/leaf_locker.h"
+#include "compute/tree/write/leaf_job.h"
 #include "compute/tree/write/leaf_writer.h"
 #include "compute/tree/write/write_batch.h"
 

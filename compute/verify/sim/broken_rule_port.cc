@@ -12,7 +12,6 @@
 #include "common/fabric/intrusive_queue.h"
 #include "common/mutants.h"
 #include "common/task.h"
-#include "compute/leaf/unit_buffers.h"
 #include "compute/session/server_batches.h"
 #include "proto/leaf_geometry.h"
 #include "proto/region.h"
@@ -82,7 +81,7 @@ void AlterSplit(std::span<const Verb> verbs, Altered& altered) {
 bool Alter(const Batch& batch, Altered& altered) {
   const std::span<const Verb> verbs = batch.verbs();
   const size_t writes = CountWrites(batch);
-  const bool are_units = writes >= 2 && verbs[0].length <= UnitBuffers::kUnitSlot;
+  const bool are_units = writes >= 2 && verbs[0].length <= kUnitSlotBytes;
   if (IsBroken(Mutant::kW1Overflow) && are_units) {
     for (size_t i = writes; i-- > 0;) altered.Add(verbs[i], i);
     altered.AddInOrder(verbs, writes);

@@ -1,4 +1,4 @@
-#include "compute/cache/epoch.h"
+#include "common/epoch.h"
 
 #include <gtest/gtest.h>
 
