@@ -112,7 +112,7 @@ std::vector<std::string> ControlGroups(const std::string& root) {
 void AddControlGroups(const std::string& root, Rooms& rooms) {
   for (const std::string& group : ControlGroups(root)) {
     const auto read = [&](std::string_view name, const std::string& file) {
-      return NumberBehind(name, root + group + "/" + file);
+      return NumberBehind(name, fmt::format("{}{}/{}", root, group, file));
     };
     for (const GroupFiles& files : kGroupFiles) {
       const std::optional<uint64_t> limit = read("", files.limit);
