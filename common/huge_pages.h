@@ -1,6 +1,6 @@
-// Private, zeroed memory in pages of 1 GB or 2 MB if the machine has set enough of them aside, else in
-// 4 KB pages that the kernel is asked to merge (transparent 2 MB pages). Mapping reserves large pages
-// and touches none. Pages of 1 GB serve memory that is a multiple of that.
+// Private, zeroed memory in pages of 1 GB or 2 MB if the machine has set enough of them aside, else
+// in 4 KB pages that the kernel is asked to merge (transparent 2 MB pages). Mapping reserves large
+// pages and touches none. Pages of 1 GB serve memory that is a multiple of that.
 //
 // Thread-safety: a mapping is a plain owner. Cost: a few system calls.
 #pragma once

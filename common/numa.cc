@@ -120,9 +120,10 @@ std::string DescribeNodes(std::span<const std::byte> memory) {
   constexpr size_t kPageBytes = 4096;
   if (Nodes().size() < 2 || memory.empty()) return {};
   const size_t pages = memory.size() / kPageBytes;
+  const size_t samples = std::min(kSamples, pages);
   std::vector<void*> addresses;
-  for (size_t i = 0; i < std::min(kSamples, pages); ++i) {
-    const size_t page = pages * i / std::min(kSamples, pages);
+  for (size_t i = 0; i < samples; ++i) {
+    const size_t page = pages * i / samples;
     addresses.push_back(const_cast<std::byte*>(&memory[page * kPageBytes]));
   }
   std::vector<int> nodes(addresses.size(), -1);

@@ -30,8 +30,8 @@ inline constexpr int kUnknownNode = -1;
 // if this process may not use the node.
 Result<NumaWish> ParseNuma(std::string_view text);
 
-// Asks the kernel to take the pages of `memory`, a mapping of which nothing is touched yet, from the
-// nodes of `wish`, whole pages of them. `device_node`: that of the NIC, or kUnknownNode.
+// Asks the kernel to take the pages of `memory` from the nodes of `wish`. `memory`: a mapping of
+// whole pages, none of them touched yet. `device_node`: that of the NIC, or kUnknownNode.
 // Errors: Unsupported with the kernel's reason, such as that of a container; nothing has changed.
 Status PlaceMemory(std::span<std::byte> memory, const NumaWish& wish, int device_node);
 

@@ -119,7 +119,7 @@ std::string FileOf(const std::string& name) {
   return name + (IsNoteName(name) ? ".note" : ".store");
 }
 
-// All notes share one, so that those that are gone leave none behind.
+// All notes share one lock file: a file for each would stay when its note is removed.
 std::string LockOf(const std::string& name) { return IsNoteName(name) ? "+.lock" : name + ".lock"; }
 
 class DirectoryBootstrap final : public Bootstrap {

@@ -177,8 +177,8 @@ TEST_P(MembershipTest, LivingServerZeroThatCannotBeReachedIsNamed) {
   EXPECT_EQ(Join(options).value().identity.server, ServerId{0});
 }
 
-// Such as that nobody listens there; and a client that lacks memory, or that reads a damaged header,
-// is not told of silence.
+// A reason such as that nobody listens there. A client that lacks memory, or that reads a damaged
+// header, is not told of silence.
 TEST_P(MembershipTest, WhatAProbeFindsOutIsPassedOn) {
   ASSERT_TRUE(Join());
   for (const Code code : {Code::kNodeUnreachable, Code::kExhausted, Code::kCorruption}) {

@@ -58,7 +58,8 @@ void Plant(MemoryBootstrap& bootstrap, const BarrierOptions& options,
                                            .members = members}));
 }
 
-// From now on the planted member gathers and beats until `lives` is false, each time that somebody looks.
+// From now on, whenever somebody looks, the planted member gathers and beats until `lives` is
+// false.
 void LetBeat(MemoryBootstrap& bootstrap, std::atomic<bool>& lives) {
   bootstrap.set_before([&bootstrap, &lives, beat = uint64_t{100}](MemoryBootstrap::Call call,
                                                                   const std::string& name) mutable {

@@ -49,8 +49,8 @@ struct ClientThread {
   std::atomic<uint64_t> failed{0};
 };
 
-// The body of the thread: opens its sessions, waits for `go`, and works until no operation is left or
-// the phase is stopped.
+// The body of the thread: opens its sessions, waits for `go`, and works until no operation is left
+// or the phase is stopped.
 void RunClient(Store& store, PhaseState& phase, ClientThread& thread);
 
 }  // namespace gossamer::bench

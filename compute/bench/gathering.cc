@@ -104,7 +104,7 @@ class Newcomer {
     const std::string difference = FirstDifference(roster);
     if (!difference.empty()) return Refuse(roster, difference);
     if (roster.members.size() == roster.processes) return std::optional<Roster>();
-    // Those that live say again that they know: a crash may have left one that said so.
+    // Every member has to confirm again: one that has confirmed may have crashed since.
     for (RosterMember& member : roster.members) member.round = 0;
     self_.round = 0;
     roster.members.push_back(self_);

@@ -1,7 +1,7 @@
 // Runs the phases of a benchmark against a store and measures them.
 //
-// Each thread has sessions, an operation stream and statistics of its own. The hot loop shares only the
-// ids of inserted records (an atomic) and the request to stop (read only). With batch 1,
+// Each thread has sessions, an operation stream and statistics of its own. The hot loop shares only
+// the ids of inserted records (an atomic) and the request to stop (read only). With batch 1,
 // `coroutines` coroutines on each thread keep one operation in flight each. With batch > 1, a
 // thread passes that many operations at a time to MultiGet and MultiPut. A load in the order of
 // keys goes through LoadSorted.

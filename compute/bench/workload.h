@@ -69,8 +69,8 @@ struct Share {
 // absent key is an error, never an accident of timing. (A failed insert holds `acknowledged` back.)
 //
 // Processes insert without asking each other: behind the loaded ids, each has every `processes`-th.
-// So a process knows the loaded records and those that it has inserted itself. Their *places* are
-// 0, 1, 2, ...; of a single process the place is the id.
+// So a process knows the loaded records and its own inserts. It numbers them by *places* 0, 1,
+// 2, ...; of a single process the place is the id.
 class RecordIds {
  public:
   // `loaded` ids exist (at least one); this process adds at most `max_inserts`.

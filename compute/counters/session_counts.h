@@ -110,8 +110,8 @@ struct LiveCounters {
   LiveLockCounts locks;
   LiveCount rereads;
 
-  // Adds the verbs of an operation that has ended. NotFound and AlreadyExists count as an operation,
-  // other errors do not.
+  // Adds the verbs of an operation that has ended. NotFound and AlreadyExists count as an
+  // operation, other errors do not.
   void AddOperation(const WireCounts& verbs, OperationClass kind, const Error* error) {
     LiveWireCounts& total = of(kind);
     total += verbs;
@@ -151,7 +151,7 @@ class LeafSketch {
 
   struct Leaf {
     RemotePtr leaf;
-    std::string key;          // the least one of those that were sampled, cut to kKeyBytes
+    std::string key;          // the least sampled key, cut to kKeyBytes
     uint64_t operations = 0;  // estimated
   };
 

@@ -51,8 +51,8 @@ class Tree final : TreeEvents {
     const bool is_alone = !gathered_gets_.is_open() && scheduler().running() <= 1;
     return is_alone ? getter_.GetUntilDone(key) : gathered_gets_.Get(key);
   }
-  // Likewise a write that is one of few: a group has its own cost. (running() includes the session's
-  // background tasks.) As LeafWriter::WriteUntilDone.
+  // Likewise a write that is one of few: a group has its own cost. (running() includes the
+  // session's background tasks.) As LeafWriter::WriteUntilDone.
   Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
     const bool is_one_of_few = !gathered_puts_.is_open(mode) && scheduler().running() <= kFew;
     return is_one_of_few ? writer_.WriteUntilDone(key, value, mode)

@@ -1,8 +1,8 @@
 // Connects a compute server to a memory server: the client's half of the connection manager's
 // exchange, with one deadline for all steps.
 //
-// Thread-safety: none; a connection belongs to one thread at a time. `Await` and `ProbePeer` wait for
-// the other end, for at most the connection timeout.
+// Thread-safety: none; a connection belongs to one thread at a time. `Await` and `ProbePeer` wait
+// for the other end, for at most the connection timeout.
 #pragma once
 
 #include <array>
@@ -106,8 +106,8 @@ class ConnectAttempt {
   static Result<ConnectAttempt> Begin(const SocketAddress& address, const Device* device,
                                       const ComputePortOptions& options, AttemptEnd end);
 
-  // Waits until the route is found; after `Send`, until the server has answered. Ends with Contended
-  // soon after `is_cancelled` is set.
+  // Waits until the route is found; after `Send`, until the server has answered. Ends with
+  // Contended soon after `is_cancelled` is set.
   Status Await(const std::atomic<bool>* is_cancelled = nullptr);
 
   // After the route is found: the identifier with a queue pair in `domain`, whose completions go to

@@ -50,8 +50,8 @@ struct Opening {
 
   QueuePairRequest* request;
   ConnectRetry retry;
-  std::unique_ptr<OpeningAttempt>
-      attempt;  // null: the present queue pair has not ended, or a pause
+  // Null while the present queue pair has not ended, and in a pause.
+  std::unique_ptr<OpeningAttempt> attempt;
 };
 
 class VerbsEndpoint final : public Endpoint {

@@ -1,5 +1,5 @@
-// Opens a queue pair on a thread of its own, as the connection manager and the device take up to some
-// milliseconds for each step: meanwhile the endpoint's thread serves its other queue pairs.
+// Opens a queue pair on a thread of its own, as the connection manager and the device take up to
+// some milliseconds for each step: meanwhile the endpoint's thread serves its other queue pairs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,8 +16,8 @@
 
 namespace gossamer::verbs {
 
-// One attempt. Its queue pair is made in the domain, and for the completion queue, of the endpoint's
-// thread, which goes on to use both: see ThreadDomain.
+// One attempt. Its queue pair is made in the domain, and for the completion queue, of the
+// endpoint's thread, which goes on to use both: see ThreadDomain.
 //
 // Thread-safety: none; it belongs to the endpoint's thread.
 class OpeningAttempt {
@@ -38,8 +38,8 @@ class OpeningAttempt {
   ~OpeningAttempt();
 
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
-  // Ok: the server has destroyed the connection to be replaced, and accepted this one. Errors: those
-  // of ConnectAttempt.
+  // Ok: the server has destroyed the connection to be replaced, and accepted this one. Errors:
+  // those of ConnectAttempt.
   // Requires: is_done().
   const Status& status() const {
     assert(is_done());

@@ -2,8 +2,8 @@
 //
 // A single write is a job of one. LeafLocker finds, locks and reads the leaf, LeafWriter
 // (leaf_writer.h) applies the writes to the leaf's image, LeafCommitter writes the image back and
-// ends the lock. Each has steps that do not wait, for a caller that posts the verbs itself, and coroutines that wait as
-// often as necessary.
+// ends the lock. Each has steps that do not wait, for a caller that posts the verbs itself, and
+// coroutines that wait as often as necessary.
 //
 // Thread-safety: none; it belongs to its operation. While it waits in a lock table's queue, the
 // holder of the turn may use it.
