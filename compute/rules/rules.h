@@ -169,8 +169,7 @@ inline bool MayTakeOver(bool is_undone) { return !is_undone || IsBroken(Mutant::
 
 // L2: a lock word names the lease under which it is written; no lease's name is given twice.
 inline LockWord WordFor(Lease lease, RemotePtr node) {
-  if (IsBroken(Mutant::kL2)) lease.incarnation = 1;
-  return LockWord(lease, node);
+  return LockWord(IsBroken(Mutant::kL2) ? Lease{lease.compute, 1} : lease, node);
 }
 
 // L4: what is posted under a lock goes out on queue pairs of the lease under which the lock was

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <bitset>
+#include <cassert>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -48,9 +49,10 @@ class Servers {
   static constexpr size_t kMaxServers = kMaxMemoryServers;
 
   // Null if the server is not known (yet).
+  // Requires: an id that a store can assign. Links checks those of pointers that were read.
   const ServerInfo* Find(ServerId id) const {
-    return ToInteger(id) < kMaxServers ? by_id_[ToInteger(id)].load(std::memory_order_acquire)
-                                       : nullptr;
+    assert(ToInteger(id) < kMaxServers);
+    return by_id_[ToInteger(id)].load(std::memory_order_acquire);
   }
   // All servers that have not left, in the order added.
   std::vector<const ServerInfo*> All() const {

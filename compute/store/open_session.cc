@@ -7,6 +7,11 @@
 #include "compute/tree/tree.h"
 
 namespace gossamer {
+namespace {
+
+constexpr size_t kFew = 4;
+
+}  // namespace
 
 OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
     : shared_(shared),
@@ -25,22 +30,34 @@ OpenSession::~OpenSession() {
   shared_.events.TendLinks();
 }
 
-Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) { return tree_->Get(key); }
+// A get that is alone in its session does not wait for others.
+Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) {
+  const bool is_alone = !tree_->gathered_gets().is_open() && scheduler_.running() <= 1;
+  return is_alone ? tree_->getter().GetUntilDone(key) : tree_->gathered_gets().Get(key);
+}
+
+// Likewise a write that is one of few: a group has its own cost. (running() includes the session's
+// background tasks.)
+Task<Status> OpenSession::AsyncWrite(std::string_view key, std::string_view value, WriteMode mode) {
+  const bool is_one_of_few = !tree_->gathered_puts().is_open(mode) && scheduler_.running() <= kFew;
+  return is_one_of_few ? tree_->writer().WriteUntilDone(key, value, mode)
+                       : tree_->gathered_puts().Write(key, value, mode);
+}
 
 Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value) {
-  return tree_->Write(key, value, WriteMode::kPut);
+  return AsyncWrite(key, value, WriteMode::kPut);
 }
 
 Task<Status> OpenSession::AsyncInsert(std::string_view key, std::string_view value) {
-  return tree_->Write(key, value, WriteMode::kInsert);
+  return AsyncWrite(key, value, WriteMode::kInsert);
 }
 
 Task<Status> OpenSession::AsyncUpdate(std::string_view key, std::string_view value) {
-  return tree_->Write(key, value, WriteMode::kUpdate);
+  return AsyncWrite(key, value, WriteMode::kUpdate);
 }
 
 Task<Status> OpenSession::AsyncDelete(std::string_view key) {
-  return tree_->Write(key, {}, WriteMode::kDelete);
+  return AsyncWrite(key, {}, WriteMode::kDelete);
 }
 
 Task<Status> OpenSession::AsyncModify(std::string_view key, ValueModifier& modifier) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <coroutine>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@ namespace gossamer {
 
 class Tree;
 class TreeCursor;
+enum class WriteMode : uint8_t;
 
 class OpenSession final : public Session {
  public:
@@ -30,6 +32,8 @@ class OpenSession final : public Session {
   Task<Status> AsyncInsert(std::string_view key, std::string_view value) override;
   Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override;
   Task<Status> AsyncDelete(std::string_view key) override;
+  // Each of the four: without `value` for a delete.
+  Task<Status> AsyncWrite(std::string_view key, std::string_view value, WriteMode mode);
   Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override;
   Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
                               std::span<Status> results) override;

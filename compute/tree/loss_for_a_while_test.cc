@@ -54,10 +54,10 @@ class LossForAWhileTest : public testing::Test {
   }
   static Task<void> Write(OpenSession& session, WriteMode mode, std::string key,
                           std::optional<Status>& result) {
-    result = co_await session.tree().Write(key, "zzzzzzzz", mode);
+    result = co_await session.AsyncWrite(key, "zzzzzzzz", mode);
   }
   static Task<void> Get(OpenSession& session, std::string key, std::optional<Status>& result) {
-    const Result<std::string> value = co_await session.tree().Get(key);
+    const Result<std::string> value = co_await session.AsyncGet(key);
     result = value ? Status(Ok()) : Status(value.error());
   }
   // Puts keys from 1 on until one splits its leaf: the leaf's lock is then held and the request for

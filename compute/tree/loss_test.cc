@@ -117,7 +117,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
     for (size_t i = 0; i < results.size(); ++i) {
       const auto run = [](OpenSession& on, const Write& write,
                           std::optional<Status>& result) -> Task<void> {
-        result = co_await on.tree().Write(write.key, write.value, write.mode);
+        result = co_await on.AsyncWrite(write.key, write.value, write.mode);
       };
       session->Spawn(run(*session, writes_[i], results[i]));
     }

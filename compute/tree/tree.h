@@ -46,21 +46,12 @@ class Tree final : TreeEvents {
  public:
   Tree(StoreState& store, Scheduler& scheduler) : context_(store, scheduler, *this) {}
 
-  // A get that is alone in its session does not wait for others. As Getter::GetUntilDone.
-  Task<Result<std::string>> Get(KeyView key) {
-    const bool is_alone = !gathered_gets_.is_open() && scheduler().running() <= 1;
-    return is_alone ? getter_.GetUntilDone(key) : gathered_gets_.Get(key);
-  }
-  // Likewise a write that is one of few: a group has its own cost. (running() includes the
-  // session's background tasks.) As LeafWriter::WriteUntilDone.
-  Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
-    const bool is_one_of_few = !gathered_puts_.is_open(mode) && scheduler().running() <= kFew;
-    return is_one_of_few ? writer_.WriteUntilDone(key, value, mode)
-                         : gathered_puts_.Write(key, value, mode);
-  }
-  // The other operations of a session.
+  // The operations of a session.
+  Getter& getter() { return getter_; }
+  GatheredGets& gathered_gets() { return gathered_gets_; }
   ManyGetter& many_gets() { return many_getter_; }
   LeafWriter& writer() { return writer_; }
+  GatheredPuts& gathered_puts() { return gathered_puts_; }
   BatchWriter& batches() { return batches_; }
   RangeDeleter& ranges() { return range_deleter_; }
   Scanner& scanner() { return scanner_; }
@@ -88,8 +79,6 @@ class Tree final : TreeEvents {
   }
 
  private:
-  static constexpr size_t kFew = 4;
-
   void OnCacheMiss() override { filler_.NoteMiss(); }
   void OnHop(RemotePtr left, uint32_t level, const Key& low) override {
     repairs_.Start(left, level, low);

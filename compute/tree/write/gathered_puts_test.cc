@@ -155,7 +155,7 @@ class GatheredModelTest : public testing::TestWithParam<Shape> {
   }
   void Do(std::vector<Write>& writes) {
     const auto run = [](OpenSession& session, Write& write) -> Task<void> {
-      write.result = co_await session.tree().Write(write.key, write.value, write.mode);
+      write.result = co_await session.AsyncWrite(write.key, write.value, write.mode);
     };
     for (Write& write : writes) session_->Spawn(run(*session_, write));
     session_->WaitAll();
