@@ -1,7 +1,7 @@
 # The Debian packages that `cpack` makes in the build directory (scripts/package), one of each install component:
 #   gossamer         servers: the programs, systemd's units, the user, /etc/gossamer
 #   gossamer-tools   tools: the programs, gossamer-cluster, and most of deploy/ in /usr/share/gossamer
-#   libgossamer4     runtime: the shared library
+#   libgossamer5     runtime: the shared library
 #   libgossamer-dev  development: headers, static library, CMake package, pkg-config
 # What only a package has (units, /etc, changelogs) is not part of `cmake --install`.
 

@@ -63,7 +63,7 @@ function(gossamer_install_programs component)
 endfunction()
 
 # Changes with each incompatible change of the public headers: a virtual function or a field more is one.
-set(GOSSAMER_SOVERSION 4)
+set(GOSSAMER_SOVERSION 5)
 # The shared library, of the objects of the static one: these are position independent in any case. Programs link
 # statically all the same: a get of a cached key takes some 4 % more CPU through the shared library.
 function(gossamer_shared_library objects libraries)

@@ -41,6 +41,9 @@ struct EmbeddedMemoryOptions {
   // Reports progress on stderr if it takes long. The simulator's memory is not touched.
   bool touch = false;
   std::string listen;  // as in MemoryPortOptions
+  // The file that the memory lives in, so that a server goes on with it after this one's end, in
+  // any process (memory/region_file.h). Empty: none.
+  std::string region = {};
   // If set, the server joins a store of the bootstrap, which outlives it. If null, it is the server
   // in `identity`, of a store that no other process finds.
   Bootstrap* bootstrap = nullptr;

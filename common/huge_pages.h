@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 
 namespace gossamer {
 
+inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 inline constexpr size_t kGiantPageBytes = size_t{1} << 30;
 
@@ -46,6 +48,12 @@ class MemoryMapping {
 
 // Errors: NoResources when the machine lacks `bytes` of memory.
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages);
+// Maps [offset, offset + bytes) of a file, shared. From 2 MB on, the address is a multiple of that
+// if `offset` is: only there can 2 MB pages be.
+// Errors: NoResources.
+Result<MemoryMapping> MapShared(int file, uint64_t offset, size_t bytes);
+// Zeroed private memory, at such an address. Errors: NoResources.
+Result<MemoryMapping> MapPrivate(size_t bytes);
 // The same in transparent pages: takes none of those that vm.nr_hugepages reserves.
 Result<MemoryMapping> MapTransparentPages(size_t bytes);
 

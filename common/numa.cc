@@ -117,7 +117,6 @@ Status PlaceMemory(std::span<std::byte> memory, const NumaWish& wish, int device
 
 std::string DescribeNodes(std::span<const std::byte> memory) {
   constexpr size_t kSamples = 1000;
-  constexpr size_t kPageBytes = 4096;
   if (Nodes().size() < 2 || memory.empty()) return {};
   const size_t pages = memory.size() / kPageBytes;
   const size_t samples = std::min(kSamples, pages);

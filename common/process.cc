@@ -1,7 +1,9 @@
 #include "common/process.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,8 @@
 #include <iterator>
 #include <ranges>
 #include <vector>
+
+#include "common/unique_fd.h"
 
 namespace gossamer {
 namespace {
@@ -40,15 +44,17 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   return parts;
 }
 
-// The clock tick at which `pid` started; empty if it does not run.
-std::string StartTick(std::string_view pid) {
+// The clock tick at which `pid` started; empty if there is no such process. `with_dead`: also of
+// one whose first thread has ended.
+std::string StartTick(std::string_view pid, bool with_dead = false) {
   const std::string line = ReadFile("/proc/" + std::string(pid) + "/stat");
   const size_t name_end = line.rfind(") ");  // The name may contain anything.
   if (name_end == std::string::npos) return {};
   const auto fields = Split(std::string_view(line).substr(name_end + 2), ' ');
   constexpr size_t kState = 0;
   constexpr size_t kStart = 19;
-  if (fields.size() <= kStart || fields[kState] == "Z" || fields[kState] == "X") return {};
+  if (fields.size() <= kStart) return {};
+  if (!with_dead && (fields[kState] == "Z" || fields[kState] == "X")) return {};
   return std::string(fields[kStart]);
 }
 
@@ -59,10 +65,12 @@ std::string WithoutUnprintable(std::string text) {
 
 }  // namespace
 
-std::string OwnProcessIdentity() {
+std::string OwnProcessIdentity() { return ProcessIdentity(getpid()); }
+
+std::string ProcessIdentity(pid_t process) {
   const std::string boot = BootId();
   const std::string pid_namespace = PidNamespace();
-  const std::string pid = std::to_string(getpid());
+  const std::string pid = std::to_string(process);
   const std::string start = StartTick(pid);
   if (boot.empty() || pid_namespace.empty() || start.empty()) return "-";
   return boot + "/" + pid_namespace + "/" + pid + "/" + start;
@@ -79,6 +87,17 @@ ProcessState LookUpProcess(std::string_view identity) {
   const auto [end, error] = std::from_chars(fields[2].begin(), fields[2].end(), pid);
   if (error != std::errc() || end != fields[2].end()) return ProcessState::kUnknown;
   return StartTick(fields[2]) == fields[3] ? ProcessState::kRunning : ProcessState::kGone;
+}
+
+bool AwaitEnd(std::string_view identity, std::chrono::milliseconds patience) {
+  const auto fields = Split(identity, '/');
+  if (fields.size() != 4 || fields[0] != BootId() || fields[1] != PidNamespace()) return true;
+  pid_t pid = 0;
+  std::from_chars(fields[2].begin(), fields[2].end(), pid);
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process || StartTick(fields[2], /*with_dead=*/true) != fields[3]) return true;
+  pollfd ended{process.get(), POLLIN, 0};
+  return ::poll(&ended, 1, static_cast<int>(patience.count())) != 0;
 }
 
 std::string ProcessIdOf(std::string_view identity) {

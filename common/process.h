@@ -5,6 +5,9 @@
 // start.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,7 +25,12 @@ enum class ProcessState : uint8_t {
 
 // The calling process's; "-" if /proc does not tell.
 std::string OwnProcessIdentity();
+// Of a process of this machine, by its id in this pid namespace; "-" if there is none.
+std::string ProcessIdentity(pid_t pid);
 ProcessState LookUpProcess(std::string_view identity);
+// Waits until the process has ended, with all of its threads and their hold on memory, devices and
+// files. Returns false if it still runs after `patience`; true if it cannot be seen from here.
+bool AwaitEnd(std::string_view identity, std::chrono::milliseconds patience);
 // The pid in an identity, "?" if it has none.
 std::string ProcessIdOf(std::string_view identity);
 

@@ -11,10 +11,6 @@
 namespace gossamer {
 namespace {
 
-std::pair<uint16_t, uint32_t> KeyOf(Lease lease) {
-  return {static_cast<uint16_t>(lease.compute), lease.incarnation};
-}
-
 uint64_t GrainsUpTo(uint64_t bytes) {
   return (bytes + ChunkAllocator::kGrain - 1) / ChunkAllocator::kGrain;
 }
@@ -81,13 +77,21 @@ Result<ChunkAllocator::Extent> ChunkAllocator::Allocate(uint64_t bytes, Owner ow
   // One rest, or adjacent chunks.
   for (uint64_t at = found->first; at < found->end;) {
     const Run run = RunAt(at);
-    const Run part = CutOut(run, at, run.end);
-    found->use.next = found->use.next.With(part.use.next);
+    found->use.next = found->use.next.With(run.use.next);
     at = run.end;
   }
   found->use.owner = holder;
   found->use.kind = kind;
-  Add(*found);
+  for (uint64_t at = found->first; at < found->end;) {
+    const Run run = RunAt(at);
+    Run part = CutOut(run, at, run.end);
+    // Some parts that get blocks may be worn, and not all in one epoch.
+    const uint16_t of_nodes = part.use.next.of_nodes;
+    part.use = found->use;
+    if (kind == control::ExtentKind::kBlocks) part.use.next.of_nodes = of_nodes;
+    Add(part);
+    at = run.end;
+  }
   return ExtentOf(*found);
 }
 
@@ -151,7 +155,7 @@ Status ChunkAllocator::Check(const control::Range& range, Lease by, bool is_owne
 
 std::string ChunkAllocator::WhyNot(const control::Range& range, const Run& run, Lease by) const {
   if (run.is_free()) return "not handed out";
-  const Lease owner = holders_[run.use.owner].owner.lease;
+  const Lease owner = map_.OwnerAt(run.use.owner).lease;
   switch (range.past) {
     case control::Past::kUnused:
       if (owner != by) return "never used, it belongs to another compute server";
@@ -193,27 +197,29 @@ ChunkAllocator::Generations ChunkAllocator::Next(const Use& use, const control::
     return next;
   }
   next.of_nodes = rules::NextOfNodes(static_cast<uint16_t>(generation), Generations::kOfNodes);
-  if (!next.AllowNodes()) next.of_nodes = WornIn(epoch);
+  if (!next.AllowNodes()) next.of_nodes = worn_.In(epoch);
   return next;
 }
 
-uint16_t ChunkAllocator::WornIn(uint32_t epoch) {
-  if (worn_[older_].grains == 0) older_ = 1 - older_;
-  Cohort& older = worn_[older_];
-  const bool joins_older = older.grains == 0 || epoch <= older.worn_in;
-  Cohort& joined = joins_older ? older : worn_[1 - older_];
+uint16_t ChunkAllocator::Worn::In(uint32_t epoch) {
+  if (cohorts[older].grains == 0) older = 1 - older;
+  const Cohort& first = cohorts[older];
+  const bool joins_older = first.grains == 0 || epoch <= first.worn_in;
+  const size_t cohort = joins_older ? older : 1 - older;
+  Cohort& joined = cohorts[cohort];
   joined.worn_in = joined.grains == 0 ? epoch : std::max(joined.worn_in, epoch);
-  return static_cast<uint16_t>(Generations::kOfNodes + (joins_older ? older_ : 1 - older_));
+  return static_cast<uint16_t>(Generations::kOfNodes + cohort);
 }
 
 void ChunkAllocator::EndEpochsBefore(uint32_t oldest) {
-  for (size_t i = 0; i < worn_.size(); ++i, older_ = 1 - older_) {
-    if (worn_[older_].grains == 0) continue;
-    if (worn_[older_].worn_in >= oldest) return;
+  for (size_t i = 0; i < worn_.cohorts.size(); ++i, worn_.older = 1 - worn_.older) {
+    const Worn::Cohort& cohort = worn_.cohorts[worn_.older];
+    if (cohort.grains == 0) continue;
+    if (cohort.worn_in >= oldest) return;
     for (uint64_t at = worn_runs_.Next(0); at != GrainSet::kNone;) {
       const Run run = RunAt(at);
       at = worn_runs_.Next(run.end);
-      if (run.use.next.of_nodes != Generations::kOfNodes + older_) continue;
+      if (run.use.next.of_nodes != Generations::kOfNodes + worn_.older) continue;
       Run renewed = CutOut(run, run.first, run.end);
       renewed.use.next.of_nodes = 0;
       Add(renewed);
@@ -301,7 +307,7 @@ void ChunkAllocator::VisitWaiting(uint16_t holder, uint64_t& from, const Visit& 
 // -- owners
 
 uint16_t ChunkAllocator::FindHolder(Lease lease) const {
-  const auto found = holder_of_.find(KeyOf(lease));
+  const auto found = holder_of_.find(lease);
   return found == holder_of_.end() ? kFree : found->second;
 }
 
@@ -317,14 +323,14 @@ uint16_t ChunkAllocator::HolderOf(const Owner& owner) {
   } else {
     return kFree;
   }
-  holders_[holder].owner = owner;
-  holder_of_[KeyOf(owner.lease)] = holder;
+  map_.SetHolder(holder, owner);
+  holder_of_[owner.lease] = holder;
   return holder;
 }
 
 void ChunkAllocator::ForgetIfEmpty(uint16_t holder) {
   if (holders_[holder].grains != 0) return;
-  holder_of_.erase(KeyOf(holders_[holder].owner.lease));
+  holder_of_.erase(map_.OwnerAt(holder).lease);
   holders_[holder] = {};
   unused_holders_.push_back(holder);
 }

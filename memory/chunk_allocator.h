@@ -25,9 +25,15 @@
 // is worn. Neighbours that are alike are one run, with the greatest of their generations: a
 // generation may be skipped, it may not come again. Free runs do not cross chunks.
 //
+// Restarts: the runs and their owners are in a HeapMap, which may lie in memory that survives this
+// process, and is true whenever that is killed. All else is made from it again. A change first
+// splits runs in the map, which means nothing, then says what a part is, then joins it with
+// neighbours that are alike.
+//
 // Memory: BookkeepingBytes() of address space from the start, which is 4.9 bytes for each 64 of the
-// heap. Pages of it are touched where runs begin; two for each chunk at least. Beside it 250 bytes
-// for each lease that holds memory, and 64 for each chunk in which memory waits for a lease.
+// heap, and half a MiB. Pages of it are touched where runs begin; two for each chunk at least.
+// Beside it 250 bytes for each lease that holds memory, and 64 for each chunk in which memory waits
+// for a lease.
 // Cost: counts are kept. A call looks at as many runs as it frees or grants, and at up to
 // kMostLooks to find them.
 //
@@ -46,9 +52,9 @@
 
 #include "common/status.h"
 #include "memory/grain_set.h"
+#include "memory/heap_map.h"
 #include "proto/control.h"
 #include "proto/lock_word.h"
-#include "proto/remote_ptr.h"
 
 namespace gossamer {
 
@@ -59,30 +65,8 @@ inline Lease OwnerIn(const control::Range& range) {
 
 class ChunkAllocator {
  public:
-  // Of the next pointers to memory.
-  struct Generations {
-    static constexpr uint16_t kOfNodes = RemotePtr::kGenerations;
-    static constexpr uint8_t kOfBlocks = BlockPtr::kGenerations;
-
-    // From kOfNodes on: they are used up, and the difference is the memory's cohort (see Worn).
-    uint16_t of_nodes = 0;
-    uint8_t of_blocks = 0;
-
-    bool AllowNodes() const { return of_nodes < kOfNodes; }
-    bool Allow(control::ExtentKind kind) const {
-      return kind != control::ExtentKind::kNodes || AllowNodes();
-    }
-    // Of memory that has the past of both. Requires (unchecked): both allow nodes, or they are of
-    // one cohort.
-    Generations With(const Generations& other) const {
-      return {std::max(of_nodes, other.of_nodes), std::max(of_blocks, other.of_blocks)};
-    }
-  };
-
-  struct Owner {
-    Lease lease;
-    uint64_t client_uuid = 0;
-  };
+  using Generations = HeapMap::Generations;
+  using Owner = HeapMap::Owner;
 
   struct Extent {
     uint64_t offset;
@@ -99,17 +83,28 @@ class ChunkAllocator {
   };
 
   // Offsets and sizes of free memory are multiples of this. Nodes start at multiples of their size.
-  static constexpr uint64_t kGrain = kBlockAlignment;
+  static constexpr uint64_t kGrain = HeapMap::kGrain;
   // So many runs at most are looked at in search of one that fits. The next search goes on behind
   // them.
   static constexpr uint64_t kMostLooks = 1024;
   // So many leases may hold memory at one time, those that have ended among them.
-  static constexpr size_t kMostOwners = (1 << 15) - 1;
+  static constexpr size_t kMostOwners = HeapMap::kMostHolders;
 
-  // Requires: `heap_offset` is a multiple of kNodeAlignment; `chunk_bytes` is a power of two and at
-  // least that. An incomplete kNodeAlignment at the end of the region is left out.
+  // All is free. Requires: `heap_offset` is a multiple of kNodeAlignment; `chunk_bytes` is a power
+  // of two and at least that. An incomplete kNodeAlignment at the end of the region is left out.
   ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint64_t chunk_bytes);
+  // The same with a map that is new, or that an earlier process has left. No lease of that process
+  // is in force any more: what waited is free, and what is handed out is orphaned. Worn memory
+  // counts as worn in `epoch`, the present one. Chunks may be of another size than before.
+  // Errors: Corruption, with an offset, if the map is damaged or is of a heap of another size.
+  // Cost: linear in the runs.
+  static Result<ChunkAllocator> Open(uint64_t heap_offset, uint64_t region_bytes,
+                                     uint64_t chunk_bytes, HeapMap map,
+                                     uint32_t epoch = control::kFirstEpoch);
 
+  // Of the heap, for a HeapMap.
+  static uint64_t GrainsOf(uint64_t heap_offset, uint64_t region_bytes);
+  // With those of the HeapMap, HeapMap::BytesFor.
   static uint64_t BookkeepingBytes(uint64_t heap_bytes, uint64_t chunk_bytes);
 
   // How much memory is handed out to the lease.
@@ -121,7 +116,7 @@ class ChunkAllocator {
     return {heap_bytes(), free_bytes(), node_grains_ * kGrain, block_grains_ * kGrain};
   }
   // Of all memory, whatever it is used for.
-  uint64_t worn_bytes() const { return (worn_[0].grains + worn_[1].grains) * kGrain; }
+  uint64_t worn_bytes() const { return worn_.grains() * kGrain; }
   uint64_t waiting_bytes() const { return waiting_grains_ * kGrain; }
   // Of leases that have ended.
   uint64_t orphaned_bytes() const { return orphaned_grains_ * kGrain; }
@@ -151,7 +146,7 @@ class ChunkAllocator {
     const uint64_t end = GrainAt(range.offset) + range.bytes / kGrain;
     for (uint64_t at = GrainAt(range.offset); at < end;) {
       const Run run = RunAt(at);
-      const Lease owner = holders_[run.use.owner].owner.lease;
+      const Lease owner = map_.OwnerAt(run.use.owner).lease;
       const bool waits = !is_orphaned && owner != by && is_in_force(owner);
       Take(run, at, std::min(end, run.end), range, waits, epoch);
       at = run.end;
@@ -181,30 +176,12 @@ class ChunkAllocator {
   // A rest of less than 1/kLargeRests of a chunk is left alone while there are free chunks: to ask
   // for memory takes a round trip.
   static constexpr uint64_t kLargeRests = 16;
-  static constexpr uint16_t kFree = 0;
+  static constexpr uint16_t kFree = HeapMap::kFree;
 
-  // What is known of a run, in 32 bits.
-  struct Use {
-    uint16_t owner = kFree;  // an index of holders_, below 2^15
-    control::ExtentKind kind = control::ExtentKind::kNodes;
-    bool is_waiting = false;
-    Generations next;
-
-    uint32_t Pack() const;
-    static Use Unpack(uint32_t word);
-    bool IsLike(const Use& other) const;
-  };
-  // Of grains [first, end).
-  struct Run {
-    uint64_t first;
-    uint64_t end;
-    Use use;
-    uint64_t grains() const { return end - first; }
-    bool is_free() const { return use.owner == kFree; }
-  };
-  // A lease that holds memory.
+  using Use = HeapMap::Use;
+  using Run = HeapMap::Run;
+  // What is known, beside the map, of a lease that holds memory.
   struct Holder {
-    Owner owner;
     uint64_t grains = 0;
     bool has_ended = false;
     // Where memory waits for it: how many runs begin in each chunk.
@@ -216,9 +193,23 @@ class ChunkAllocator {
   // Worn memory becomes as new in two cohorts: one that waits for an epoch to end, and one that has
   // become worn since that began. So no memory waits for more than two epochs, and a run needs one
   // bit to tell.
-  struct Cohort {
-    uint32_t worn_in = 0;  // the last epoch in which memory of it was
-    uint64_t grains = 0;
+  struct Worn {
+    struct Cohort {
+      uint32_t worn_in = control::kFirstEpoch;  // the last epoch in which memory of it was
+      uint64_t grains = 0;
+    };
+    std::array<Cohort, Generations::kCohorts> cohorts;
+    size_t older = 0;  // of them
+
+    uint64_t grains() const { return cohorts[0].grains + cohorts[1].grains; }
+    // The `of_nodes` of memory that is worn in `epoch`.
+    uint16_t In(uint32_t epoch);
+  };
+  struct ById {
+    bool operator()(Lease left, Lease right) const {
+      return std::pair(left.compute, left.incarnation) <
+             std::pair(right.compute, right.incarnation);
+    }
   };
   struct Wanted {
     Wanted(uint64_t bytes, control::ExtentKind kind);
@@ -226,6 +217,8 @@ class ChunkAllocator {
     uint64_t alignment;  // of the offset; in bytes
     control::ExtentKind kind;
   };
+
+  ChunkAllocator(uint64_t heap_offset, uint64_t chunk_bytes, HeapMap map);
 
   // `is_owned`: it is said to be orphaned, and the owner's lease is in force.
   Status Check(const control::Range& range, Lease by, bool is_owned) const;
@@ -235,8 +228,6 @@ class ChunkAllocator {
   void Take(const Run& run, uint64_t from, uint64_t to, const control::Range& range, bool waits,
             uint32_t epoch);
   Generations Next(const Use& use, const control::Range& range, uint32_t epoch);
-  // The `of_nodes` of memory that is worn in `epoch`.
-  uint16_t WornIn(uint32_t epoch);
 
   uint64_t OffsetOf(uint64_t grain) const { return heap_offset_ + grain * kGrain; }
   uint64_t GrainAt(uint64_t offset) const { return (offset - heap_offset_) / kGrain; }
@@ -245,12 +236,14 @@ class ChunkAllocator {
   // -- runs
 
   Run RunAt(uint64_t grain) const;
-  // Adds a run, and joins it with its neighbours. Splits a free one at the ends of chunks.
+  // Adds a run that was cut out: says in the map what it is now, and joins it with its neighbours.
+  // A free one is split at the ends of chunks.
   void Add(Run run);
-  void AddJoined(Run run);
-  // Takes [from, to) out of the run, for the caller to add again.
+  // A free run ends with its chunk: splits it there, and returns the first part. Others stay.
+  Run FirstPart(const Run& run);
+  // Takes [from, to) out of the run, for the caller to add again. In the map it is what it was.
   Run CutOut(const Run& run, uint64_t from, uint64_t to);
-  // Adds the run to all counts and indexes, or removes it.
+  // Adds the run to all counts and indexes beside the map, or removes it.
   void Link(const Run& run);
   void Unlink(const Run& run);
   void Count(const Run& run, bool is_added);
@@ -291,22 +284,20 @@ class ChunkAllocator {
   uint64_t handed_out_runs_ = 0;
   uint64_t free_runs_ = 0;
   uint64_t free_chunks_ = 0;
-  std::array<Cohort, 2> worn_;
-  size_t older_ = 0;  // of worn_
+  Worn worn_;
   mutable uint64_t looks_ = 0;
   uint64_t searched_to_ = 0;  // where the last search ended that looked at too many runs
   uint32_t last_offer_ = 0;
 
-  ZeroedArray<uint32_t> uses_;  // by grain: of the run that begins there
-  GrainSet starts_;             // of runs
-  GrainSet waiting_;            // of those that wait
-  GrainSet worn_runs_;          // of those that are worn
+  HeapMap map_;
+  GrainSet waiting_;    // where runs begin that wait,
+  GrainSet worn_runs_;  // and those that are worn
   // Free runs by classes of size, the last of which is that of whole chunks. At most one run of a
   // class begins in the smallest power of two of grains below its sizes: that is a unit of its set.
   std::vector<GrainSet> free_by_class_;
-  std::vector<Holder> holders_{1};  // [kFree] is nobody
+  std::vector<Holder> holders_{1};  // by their index in the map; [kFree] is nobody
   std::vector<uint16_t> unused_holders_;
-  std::map<std::pair<uint16_t, uint32_t>, uint16_t> holder_of_;  // by compute id and incarnation
+  std::map<Lease, uint16_t, ById> holder_of_;
 };
 
 }  // namespace gossamer

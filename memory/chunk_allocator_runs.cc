@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <optional>
 #include <utility>
 
 #include "memory/chunk_allocator.h"
@@ -33,54 +34,37 @@ uint64_t UnitsOf(uint64_t grains, size_t size_class) {
   return (grains >> ClassShift(size_class)) + 1;
 }
 
-uint64_t HeapBytes(uint64_t heap_offset, uint64_t region_bytes) {
-  return region_bytes < heap_offset ? 0 : RoundDown(region_bytes - heap_offset, kNodeAlignment);
+// Whether neighbours are one run.
+bool AreAlike(const HeapMap::Run& left, const HeapMap::Run& right, uint64_t chunk_grains) {
+  const bool is_apart = right.is_free() && right.first % chunk_grains == 0;
+  return !is_apart && left.use.IsLike(right.use);
 }
-
-// Bits of Use::Pack, from the lowest: the owner, the kind, whether it waits, generations of blocks,
-// of nodes.
-constexpr uint32_t kKindAt = 15;
-constexpr uint32_t kWaitingAt = 16;
-constexpr uint32_t kBlocksAt = 17;
-constexpr uint32_t kNodesAt = 23;
-static_assert(ChunkAllocator::kMostOwners < 1 << kKindAt);
-static_assert(ChunkAllocator::Generations::kOfBlocks <= 1 << (kNodesAt - kBlocksAt));
-static_assert(ChunkAllocator::Generations::kOfNodes + 2 <= 1 << (32 - kNodesAt));  // two cohorts
 
 }  // namespace
 
-uint32_t ChunkAllocator::Use::Pack() const {
-  const uint32_t is_of_blocks = kind == control::ExtentKind::kBlocks ? 1 : 0;
-  return owner | is_of_blocks << kKindAt | uint32_t{is_waiting} << kWaitingAt |
-         uint32_t{next.of_blocks} << kBlocksAt | uint32_t{next.of_nodes} << kNodesAt;
-}
-
-ChunkAllocator::Use ChunkAllocator::Use::Unpack(uint32_t word) {
-  Use use;
-  use.owner = static_cast<uint16_t>(word & ((1U << kKindAt) - 1));
-  const bool is_of_blocks = (word >> kKindAt & 1) != 0;
-  use.kind = is_of_blocks ? control::ExtentKind::kBlocks : control::ExtentKind::kNodes;
-  use.is_waiting = (word >> kWaitingAt & 1) != 0;
-  use.next.of_blocks =
-      static_cast<uint8_t>(word >> kBlocksAt & ((1U << (kNodesAt - kBlocksAt)) - 1));
-  use.next.of_nodes = static_cast<uint16_t>(word >> kNodesAt);
-  return use;
-}
-
-// Worn memory stays apart: it would take the others' generations away, or wait for another epoch.
-bool ChunkAllocator::Use::IsLike(const Use& other) const {
-  const bool are_worn_alike =
-      next.AllowNodes() ? other.next.AllowNodes() : next.of_nodes == other.next.of_nodes;
-  return owner == other.owner && kind == other.kind && is_waiting == other.is_waiting &&
-         are_worn_alike;
-}
-
 ChunkAllocator::ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint64_t chunk_bytes)
+    : ChunkAllocator(heap_offset, chunk_bytes, HeapMap::New(GrainsOf(heap_offset, region_bytes))) {}
+
+Result<ChunkAllocator> ChunkAllocator::Open(uint64_t heap_offset, uint64_t region_bytes,
+                                            uint64_t chunk_bytes, HeapMap map, uint32_t epoch) {
+  const uint64_t grains = GrainsOf(heap_offset, region_bytes);
+  if (map.grains() != grains) {
+    return MakeError(Code::kCorruption,
+                     fmt::format("the map of the heap is of {} bytes from offset {} on, and the "
+                                 "heap has {}",
+                                 map.grains() * kGrain, heap_offset, grains * kGrain));
+  }
+  BOOST_OUTCOME_TRYV(map.Check(heap_offset));
+  ChunkAllocator opened(heap_offset, chunk_bytes, std::move(map));
+  for (auto& cohort : opened.worn_.cohorts) cohort.worn_in = epoch;
+  return opened;
+}
+
+ChunkAllocator::ChunkAllocator(uint64_t heap_offset, uint64_t chunk_bytes, HeapMap map)
     : heap_offset_(heap_offset),
-      grains_(HeapBytes(heap_offset, region_bytes) / kGrain),
+      grains_(map.grains()),
       chunk_grains_(chunk_bytes / kGrain),
-      uses_(grains_),
-      starts_(grains_),
+      map_(std::move(map)),
       waiting_(grains_),
       worn_runs_(grains_) {
   assert(heap_offset % kNodeAlignment == 0 && std::has_single_bit(chunk_bytes) &&
@@ -89,12 +73,47 @@ ChunkAllocator::ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint
   for (size_t i = 0; i <= SizeClass(chunk_grains_); ++i) {
     free_by_class_.emplace_back(UnitsOf(grains_, i));
   }
-  if (grains_ != 0) Add({0, grains_, {}});
+  std::optional<Run> last;  // it may yet be joined with the next one
+  for (uint64_t at = 0; at < grains_;) {
+    Run run = RunAt(at);
+    if (run.use.is_waiting) {
+      run.use = run.use.Freed();
+      map_.SetUse(run.first, run.use);
+    }
+    run = FirstPart(run);
+    at = run.end;
+    if (!run.is_free()) {
+      if (run.use.owner >= holders_.size()) holders_.resize(run.use.owner + size_t{1});
+      holders_[run.use.owner].has_ended = true;
+    }
+    if (last && AreAlike(*last, run, chunk_grains_)) {
+      last = Run{last->first, run.end, map_.Join(last->first, run.first)};
+      continue;
+    }
+    if (last) Link(*last);
+    last = run;
+  }
+  if (last) Link(*last);
+  for (size_t i = 1; i < holders_.size(); ++i) {
+    const auto holder = static_cast<uint16_t>(i);
+    if (holders_[i].grains == 0) {
+      unused_holders_.push_back(holder);
+    } else {
+      holder_of_[map_.OwnerAt(holder).lease] = holder;
+    }
+  }
+}
+
+uint64_t ChunkAllocator::GrainsOf(uint64_t heap_offset, uint64_t region_bytes) {
+  return region_bytes < heap_offset
+             ? 0
+             : RoundDown(region_bytes - heap_offset, kNodeAlignment) / kGrain;
 }
 
 uint64_t ChunkAllocator::BookkeepingBytes(uint64_t heap_bytes, uint64_t chunk_bytes) {
   const uint64_t grains = heap_bytes / kGrain;
-  uint64_t bytes = grains * sizeof(uint32_t) + 3 * GrainSet::BytesFor(grains);
+  uint64_t bytes =
+      HeapMap::BytesFor(grains) + HeapMap::SummaryBytesFor(grains) + 2 * GrainSet::BytesFor(grains);
   for (size_t i = 0; i <= SizeClass(chunk_bytes / kGrain); ++i) {
     bytes += GrainSet::BytesFor(UnitsOf(grains, i));
   }
@@ -103,56 +122,58 @@ uint64_t ChunkAllocator::BookkeepingBytes(uint64_t heap_bytes, uint64_t chunk_by
 
 ChunkAllocator::Run ChunkAllocator::RunAt(uint64_t grain) const {
   ++looks_;
-  const uint64_t first = starts_.Previous(grain);
-  return {first, std::min(starts_.Next(first + 1), grains_), Use::Unpack(uses_[first])};
+  return map_.RunAt(grain);
 }
 
 ChunkAllocator::Extent ChunkAllocator::ExtentOf(const Run& run) const {
-  return {OffsetOf(run.first), run.grains() * kGrain, holders_[run.use.owner].owner,
+  return {OffsetOf(run.first), run.grains() * kGrain, map_.OwnerAt(run.use.owner),
           run.use.kind,        run.use.next,          run.use.is_waiting};
 }
 
 void ChunkAllocator::Add(Run run) {
-  while (run.is_free() && run.first / chunk_grains_ != (run.end - 1) / chunk_grains_) {
-    const uint64_t chunk_end = RoundDown(run.first, chunk_grains_) + chunk_grains_;
-    AddJoined({run.first, chunk_end, run.use});
-    run.first = chunk_end;
+  for (const uint64_t end = run.end; run.first < end;) {
+    Run part = FirstPart(run);
+    run.first = part.end;
+    map_.SetUse(part.first, part.use);
+    if (part.first != 0) {
+      const Run left = RunAt(part.first - 1);
+      if (AreAlike(left, part, chunk_grains_)) {
+        Unlink(left);
+        part = {left.first, part.end, map_.Join(left.first, part.first)};
+      }
+    }
+    if (part.end != grains_) {
+      const Run right = RunAt(part.end);
+      if (AreAlike(part, right, chunk_grains_)) {
+        Unlink(right);
+        part = {part.first, right.end, map_.Join(part.first, right.first)};
+      }
+    }
+    Link(part);
   }
-  AddJoined(run);
 }
 
-void ChunkAllocator::AddJoined(Run run) {
-  const auto may_join = [&](uint64_t border, uint64_t neighbour) {
-    if (run.is_free() && border % chunk_grains_ == 0) return false;
-    ++looks_;
-    return run.use.IsLike(Use::Unpack(uses_[neighbour]));
-  };
-  const uint64_t left = run.first == 0 ? GrainSet::kNone : starts_.Previous(run.first - 1);
-  if (left != GrainSet::kNone && may_join(run.first, left)) {
-    const Run before{left, run.first, Use::Unpack(uses_[left])};
-    Unlink(before);
-    run.use.next = run.use.next.With(before.use.next);
-    run.first = left;
-  }
-  if (run.end != grains_ && may_join(run.end, run.end)) {
-    const Run behind = RunAt(run.end);
-    Unlink(behind);
-    run.use.next = run.use.next.With(behind.use.next);
-    run.end = behind.end;
-  }
-  Link(run);
+ChunkAllocator::Run ChunkAllocator::FirstPart(const Run& run) {
+  const uint64_t chunk_end = RoundDown(run.first, chunk_grains_) + chunk_grains_;
+  if (!run.is_free() || run.end <= chunk_end) return run;
+  map_.Split(run.first, chunk_end);
+  return {run.first, chunk_end, run.use};
 }
 
 ChunkAllocator::Run ChunkAllocator::CutOut(const Run& run, uint64_t from, uint64_t to) {
   Unlink(run);
-  if (run.first < from) Link({run.first, from, run.use});
-  if (to < run.end) Link({to, run.end, run.use});
+  if (to < run.end) {
+    map_.Split(run.first, to);
+    Link({to, run.end, run.use});
+  }
+  if (run.first < from) {
+    map_.Split(run.first, from);
+    Link({run.first, from, run.use});
+  }
   return {from, to, run.use};
 }
 
 void ChunkAllocator::Link(const Run& run) {
-  starts_.Insert(run.first);
-  uses_[run.first] = run.use.Pack();
   if (!run.use.next.AllowNodes()) worn_runs_.Insert(run.first);
   if (run.is_free()) {
     const size_t size_class = SizeClass(run.grains());
@@ -165,7 +186,6 @@ void ChunkAllocator::Link(const Run& run) {
 }
 
 void ChunkAllocator::Unlink(const Run& run) {
-  starts_.Erase(run.first);
   if (!run.use.next.AllowNodes()) worn_runs_.Erase(run.first);
   if (run.is_free()) {
     const size_t size_class = SizeClass(run.grains());
@@ -184,7 +204,8 @@ void ChunkAllocator::Count(const Run& run, bool is_added) {
   const uint64_t grains = is_added ? run.grains() : 0 - run.grains();
   const uint64_t one = is_added ? 1 : ~uint64_t{0};
   const Use& use = run.use;
-  if (!use.next.AllowNodes()) worn_[use.next.of_nodes - Generations::kOfNodes].grains += grains;
+  if (!use.next.AllowNodes())
+    worn_.cohorts[use.next.of_nodes - Generations::kOfNodes].grains += grains;
   if (run.is_free()) {
     free_grains_ += grains;
     free_runs_ += one;
@@ -200,9 +221,8 @@ void ChunkAllocator::Count(const Run& run, bool is_added) {
 }
 
 void ChunkAllocator::Free(Run run) {
-  const uint16_t holder = std::exchange(run.use.owner, kFree);
-  run.use.is_waiting = false;
-  run.use.kind = control::ExtentKind::kNodes;  // free runs are alike in this
+  const uint16_t holder = run.use.owner;
+  run.use = run.use.Freed();
   Add(run);
   ForgetIfEmpty(holder);
 }

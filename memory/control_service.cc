@@ -49,8 +49,13 @@ Error WrongSize(std::span<const std::byte> request) {
 }  // namespace
 
 ControlService::ControlService(ChunkAllocator allocator, LockTableFacts lock_table,
-                               std::chrono::milliseconds lease)
-    : allocator_(std::move(allocator)), lock_table_(std::move(lock_table)), lease_(lease) {}
+                               std::chrono::milliseconds lease, LeaseTable leases)
+    : allocator_(std::move(allocator)),
+      leases_(std::move(leases)),
+      lock_table_(std::move(lock_table)),
+      lease_(lease) {
+  if (allocator_.orphaned_bytes() != 0) sweeps_.EndedBefore();
+}
 
 uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte> request,
                                 std::span<std::byte, kMaxControlBytes> reply) {

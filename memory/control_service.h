@@ -38,8 +38,10 @@ struct ClientInForce {
 class ControlService final : public ControlHandler {
  public:
   // `lease`: a lease not renewed within this time expires; 0: leases do not expire.
+  // `leases`: if an earlier process has left memory in `allocator`, the incarnations in there begin
+  // above those that it has given.
   ControlService(ChunkAllocator allocator, LockTableFacts lock_table,
-                 std::chrono::milliseconds lease = {});
+                 std::chrono::milliseconds lease = {}, LeaseTable leases = LeaseTable());
 
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                   std::span<std::byte, kMaxControlBytes> reply) override;

@@ -8,6 +8,9 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "common/process.h"
 #include "proto/region.h"
@@ -19,13 +22,18 @@ using control::ExtentKind;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kChunkBytes = 64 << 10;
+constexpr uint64_t kRegionBytes = kHeapOffset + 20 * kChunkBytes;
 constexpr uint64_t kAntClient = 11;
 constexpr uint64_t kBeeClient = 22;
 constexpr Endpoint::Clock::time_point kStart{std::chrono::hours(5)};
 
 class ControlServiceTest : public ::testing::Test {
  protected:
-  explicit ControlServiceTest(std::chrono::milliseconds lease = {}) : lease_(lease) {}
+  explicit ControlServiceTest(std::chrono::milliseconds lease = {})
+      : ControlServiceTest(lease, ChunkAllocator(kHeapOffset, kRegionBytes, kChunkBytes),
+                           LeaseTable()) {}
+  ControlServiceTest(std::chrono::milliseconds lease, ChunkAllocator allocator, LeaseTable leases)
+      : lease_(lease), service_(std::move(allocator), LockTableFacts{}, lease, std::move(leases)) {}
   std::span<const std::byte> Send(uint64_t client, std::span<const std::byte> request) {
     std::memset(reply_.data(), 0xee, reply_.size());
     return std::span(reply_).first(service_.Handle(client, request, reply_));
@@ -72,8 +80,7 @@ class ControlServiceTest : public ::testing::Test {
   }
 
   const std::chrono::milliseconds lease_;
-  ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + 20 * kChunkBytes, kChunkBytes),
-                          LockTableFacts{}, lease_};
+  ControlService service_;
   std::array<std::byte, kMaxControlBytes> reply_{};
 };
 
@@ -286,6 +293,46 @@ TEST_F(ControlServiceTest, CountsLeasesThatLeaveMemoryBehind) {
   EXPECT_EQ(tell(kBeeClient, Step::kDone, 1).swept, 2u) << "a sweep that began earlier";
   EXPECT_EQ(tell(kBeeClient, Step::kDone, 4).swept, 2u) << "that has not happened";
   EXPECT_EQ(tell(kBeeClient, Step::kDone, 3).swept, 3u);
+}
+
+// What the process before has left in memory: the ant had a chunk under the last of its leases.
+class LeftMemory {
+ protected:
+  LeftMemory() { (void)Open(true).Allocate(1024, {kAntLease, kAntClient}, ExtentKind::kNodes); }
+  ChunkAllocator Open(bool is_new) {
+    const uint64_t grains = ChunkAllocator::GrainsOf(kHeapOffset, kRegionBytes);
+    words_.resize(HeapMap::BytesFor(grains) / 8);
+    const auto bytes = std::as_writable_bytes(std::span(words_));
+    return std::move(
+        ChunkAllocator::Open(kHeapOffset, kRegionBytes, kChunkBytes,
+                             is_new ? HeapMap::New(bytes, grains) : HeapMap::Left(bytes, grains))
+            .value());
+  }
+  static constexpr Lease kAntLease{ComputeId{1}, 7};
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+class RestartedServiceTest : private LeftMemory, public ControlServiceTest {
+ protected:
+  RestartedServiceTest()
+      : ControlServiceTest({}, Open(false), LeaseTable({kAntLease.incarnation, 1})) {}
+};
+
+TEST_F(RestartedServiceTest, MemoryOfLeasesBeforeIsToBeSwept) {
+  const auto ant = Ask<control::RegisterReply>(kAntClient, control::RegisterRequest{});
+  EXPECT_EQ(ant.incarnation, 8u);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBeeClient, Query(1, 7)).in_force, 0u);
+  const auto list = Ask<control::ListExtentsReply>(kAntClient, control::ListExtentsRequest{});
+  ASSERT_EQ(list.count, 1u);
+  EXPECT_EQ(list.extents[0].client_uuid, kAntClient);
+  EXPECT_EQ(list.extents[0].incarnation, 7u);
+  EXPECT_EQ(list.extents[0].is_orphaned, 1);
+  EXPECT_EQ(service_.Stat().orphaned_bytes, kChunkBytes);
+  EXPECT_EQ(Ask<control::SweepReply>(kAntClient, control::SweepRequest{}).ended, 1u);
+  EXPECT_EQ(Ask<control::AllocateReply>(kAntClient, Request(1024)).offset,
+            kHeapOffset + kChunkBytes);
 }
 
 TEST_F(ControlServiceTest, OneComputeServerSweeps) {

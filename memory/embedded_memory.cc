@@ -6,7 +6,7 @@ namespace gossamer {
 
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options) {
   MemoryServerOptions server{options};
-  server.in_process_only = true;
+  server.in_process_only = options.region.empty();
   if (options.network != nullptr) server.fabric = FabricKind::kSim;
   BOOST_OUTCOME_TRY(started, MemoryServer::Start(server));
   return std::unique_ptr<EmbeddedMemory>(std::move(started));

@@ -2,17 +2,22 @@
 // previous number in as many steps as there are levels of summaries, which is one for each factor
 // of 64.
 //
-// Memory: BytesFor(bound) of address space from the start. Only pages with numbers, and their
-// summaries, are ever touched.
+// The numbers may lie in memory of the caller's that outlives the process (HeapMap). Each change of
+// them is one store there, which the compiler moves past no other release store.
+//
+// Memory: BytesFor(bound) of address space from the start, less the caller's. Only pages with
+// numbers, and their summaries, are ever touched.
 // Thread-safety: none.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <span>
 #include <vector>
 
 namespace gossamer {
@@ -38,11 +43,23 @@ class GrainSet {
  public:
   static constexpr uint64_t kNone = ~uint64_t{0};
 
-  explicit GrainSet(uint64_t bound) {
-    do {
-      bound = WordsFor(bound);
-      levels_.push_back({ZeroedArray<uint64_t>(bound), bound});
-    } while (bound > 1);
+  explicit GrainSet(uint64_t bound) { AddLevels(bound); }
+  // The numbers lie in `numbers`, WordsFor(bound) words. If they are not all zeros, SumUp must be
+  // called first.
+  explicit GrainSet(std::span<uint64_t> numbers) : levels_{{numbers.data(), numbers.size()}} {
+    if (numbers.size() > 1) AddLevels(numbers.size());
+  }
+  // Makes the summaries of the numbers. Requires (unchecked): there are none. Reads all words.
+  void SumUp() {
+    for (size_t level = 1; level < levels_.size(); ++level) {
+      const Level& below = levels_[level - 1];
+      for (uint64_t i = 0; i < below.words; ++i) {
+        if (below.bits[i] != 0) levels_[level].bits[i / 64] |= Bit(i);
+      }
+    }
+  }
+  static constexpr uint64_t WordsFor(uint64_t bound) {
+    return bound / 64 + (bound % 64 != 0 || bound == 0);
   }
   static constexpr uint64_t BytesFor(uint64_t bound) {
     uint64_t words = 0;
@@ -54,18 +71,18 @@ class GrainSet {
   }
 
   void Insert(uint64_t number) {
-    for (Level& level : levels_) {
+    for (const Level& level : levels_) {
       uint64_t& word = level.bits[number / 64];
       const bool is_summed_up = word != 0;
-      word |= Bit(number);
+      Store(word, word | Bit(number));
       if (is_summed_up) return;
       number /= 64;
     }
   }
   void Erase(uint64_t number) {
-    for (Level& level : levels_) {
+    for (const Level& level : levels_) {
       uint64_t& word = level.bits[number / 64];
-      word &= ~Bit(number);
+      Store(word, word & ~Bit(number));
       if (word != 0) return;
       number /= 64;
     }
@@ -104,15 +121,22 @@ class GrainSet {
   }
 
  private:
-  static constexpr uint64_t WordsFor(uint64_t bound) {
-    return bound / 64 + (bound % 64 != 0 || bound == 0);
-  }
   static constexpr uint64_t Bit(uint64_t number) { return uint64_t{1} << number % 64; }
+  static void Store(uint64_t& word, uint64_t value) {
+    std::atomic_ref(word).store(value, std::memory_order_release);
+  }
+  void AddLevels(uint64_t bound) {
+    do {
+      bound = WordsFor(bound);
+      levels_.push_back({&own_.emplace_back(bound)[0], bound});
+    } while (bound > 1);
+  }
 
   struct Level {
-    ZeroedArray<uint64_t> bits;
+    uint64_t* bits;
     uint64_t words;
   };
+  std::vector<ZeroedArray<uint64_t>> own_;
   std::vector<Level> levels_;  // each has a bit for each word of the one before
 };
 

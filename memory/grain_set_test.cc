@@ -4,6 +4,8 @@
 
 #include <random>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "common/testing/seed.h"
 
@@ -36,6 +38,34 @@ TEST(GrainSet, FindsNeighboursAsASetDoes) {
       ASSERT_EQ(numbers.Next(from) == from, expected.contains(from));
     }
     EXPECT_EQ(numbers.Next(bound), GrainSet::kNone);
+  }
+}
+
+// As HeapMap does after a restart.
+TEST(GrainSet, GivenNumbersAreFoundOnceTheyAreSummedUp) {
+  std::mt19937_64 random(TestSeed());
+  for (const uint64_t bound : {1, 64, 65, 4097, 300'000}) {
+    std::vector<uint64_t> words(GrainSet::WordsFor(bound));
+    GrainSet before{std::span(words)};
+    std::set<uint64_t> expected;
+    for (int i = 0; i < 20; ++i) {
+      const uint64_t number = random() % bound;
+      before.Insert(number);
+      expected.insert(number);
+    }
+    before.Erase(*expected.begin());
+    expected.erase(expected.begin());
+    GrainSet numbers{std::span(words)};
+    numbers.SumUp();
+    uint64_t at = numbers.Next(0);
+    for (const uint64_t number : expected) {
+      ASSERT_EQ(at, number);
+      at = numbers.Next(at + 1);
+    }
+    EXPECT_EQ(at, GrainSet::kNone);
+    numbers.Insert(bound - 1);
+    EXPECT_EQ(numbers.Previous(bound - 1), bound - 1);
+    EXPECT_EQ(words.back() >> (bound - 1) % 64, 1u);
   }
 }
 

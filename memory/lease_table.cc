@@ -16,8 +16,14 @@ Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now,
     return Begin(index, now, process);
   }
   size_t index = entries_.size();
+  if (after_ >= most_incarnations_) {
+    return MakeError(Code::kExhausted,
+                     fmt::format("all {} incarnations of leases on this memory are used up: start "
+                                 "the memory server on new memory",
+                                 most_incarnations_));
+  }
   if (index < kMaxComputeServers) {
-    entries_.push_back({.client_uuid = client_uuid, .epoch = epoch_});
+    entries_.push_back({.client_uuid = client_uuid, .incarnation = after_, .epoch = given_.epoch});
   } else {
     if (gone_.empty()) {
       return MakeError(Code::kExhausted,
@@ -28,7 +34,7 @@ Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now,
     gone_.pop_front();
     by_uuid_.erase(entries_[index].client_uuid);
     entries_[index].client_uuid = client_uuid;
-    entries_[index].epoch = epoch_;
+    entries_[index].epoch = given_.epoch;
   }
   by_uuid_.emplace(client_uuid, index);
   return Begin(index, now, process);
@@ -84,7 +90,7 @@ std::optional<Lease> LeaseTable::Find(uint64_t client_uuid) const {
 bool LeaseTable::Acknowledge(uint64_t client_uuid, uint32_t epoch) {
   if (!Find(client_uuid)) return false;
   Entry& entry = entries_[by_uuid_.at(client_uuid)];
-  epoch = std::min(epoch, epoch_);
+  epoch = std::min(epoch, given_.epoch);
   if (epoch <= entry.epoch) return false;
   entry.epoch = epoch;
   return true;
@@ -95,7 +101,7 @@ uint32_t LeaseTable::AcknowledgedBy(uint64_t client_uuid) const {
 }
 
 uint32_t LeaseTable::OldestEpoch(Lease* holder) const {
-  uint32_t oldest = epoch_;
+  uint32_t oldest = given_.epoch;
   for (size_t index = 0; index < entries_.size(); ++index) {
     const Entry& entry = entries_[index];
     if (!entry.in_force || entry.epoch >= oldest) continue;
@@ -128,6 +134,10 @@ control::ProcessName LeaseTable::ProcessOf(Lease lease) const {
 Lease LeaseTable::Begin(size_t index, Time now, const control::ProcessName& process) {
   Entry& entry = entries_[index];
   ++entry.incarnation;  // incarnation 0 is never used
+  if (entry.incarnation > given_.incarnation) {
+    given_.incarnation = entry.incarnation;
+    if (write_down_) write_down_(given_);
+  }
   entry.in_force = true;
   entry.is_being_fenced = false;
   entry.renewed_at = now;

@@ -10,16 +10,20 @@
 //
 // Invariant: no (compute id, incarnation) is given out twice, so that a lock word (rule L2) and the
 // owner of an extent (rule U4) name one registration for ever. An id without incarnations left is
-// never given out again.
+// never given out again. Likewise, epochs only grow: a compute server may acknowledge one of a former
+// process. So a memory server whose memory outlives its process writes down the highest numbers
+// that it has given; those in the table of the next process begin above them.
 // Memory: bounded by the number of ids, however often compute servers come and go.
 // Thread-safety: none.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/granted_memory.h"
@@ -29,6 +33,14 @@
 
 namespace gossamer {
 
+// The highest incarnation of a lease, and the last epoch; 0: none yet.
+struct GivenNumbers {
+  uint32_t incarnation = 0;
+  uint32_t epoch = 0;
+
+  friend bool operator==(const GivenNumbers&, const GivenNumbers&) = default;
+};
+
 class LeaseTable {
  public:
   static constexpr size_t kMaxComputeServers = 65535;
@@ -37,12 +49,23 @@ class LeaseTable {
   // Since an arbitrary moment; the caller counts it.
   using Time = std::chrono::nanoseconds;
 
-  // Each id has the incarnations 1 to `most_incarnations`.
-  explicit LeaseTable(uint32_t most_incarnations = kMaxIncarnation)
-      : most_incarnations_(most_incarnations) {}
+  using WriteDown = std::function<void(const GivenNumbers&)>;
+
+  // All numbers are above those `given` by former processes, and incarnations are at most
+  // `most_incarnations`. `write_down` is called before a number is given that is above all earlier
+  // ones.
+  explicit LeaseTable(const GivenNumbers& given = {}, WriteDown write_down = {},
+                      uint32_t most_incarnations = kMaxIncarnation)
+      : most_incarnations_(most_incarnations),
+        after_(given.incarnation),
+        given_(given),
+        write_down_(std::move(write_down)) {
+    StartEpoch();
+  }
 
   // Returns the lease in force, or a new one. `process` appears in messages only.
-  // Errors: Exhausted if all ids are in use; Fenced while the compute server is being fenced.
+  // Errors: Exhausted if all ids are in use, or no id has an incarnation left; Fenced while the
+  // compute server is being fenced.
   Result<Lease> Register(uint64_t client_uuid, Time now = {},
                          const control::ProcessName& process = {});
   // Renews the lease and returns it.
@@ -54,9 +77,13 @@ class LeaseTable {
   // Ends the lease, if there is one, and returns it.
   std::optional<Lease> End(uint64_t client_uuid);
   std::optional<Lease> Find(uint64_t client_uuid) const;
-  // Epochs: see proto/control.h. The first one is 1.
-  uint32_t epoch() const { return epoch_; }
-  uint32_t StartEpoch() { return ++epoch_; }
+  // Epochs: see proto/control.h.
+  uint32_t epoch() const { return given_.epoch; }
+  uint32_t StartEpoch() {
+    ++given_.epoch;
+    if (write_down_) write_down_(given_);
+    return given_.epoch;
+  }
   // The compute server has acknowledged all epochs up to `epoch`. Returns whether that is news.
   bool Acknowledge(uint64_t client_uuid, uint32_t epoch);
   // The last epoch that the compute server has acknowledged; 0 if it has no lease.
@@ -98,12 +125,14 @@ class LeaseTable {
   Lease Begin(size_t index, Time now, const control::ProcessName& process);
 
   const uint32_t most_incarnations_;
+  const uint32_t after_;
+  GivenNumbers given_;
+  WriteDown write_down_;
   std::vector<Entry> entries_;
   // The last compute server of each entry that is in force or in gone_.
   std::unordered_map<uint64_t, size_t> by_uuid_;
   std::list<size_t> gone_;  // entries not in force and not used up, in order of departure
   size_t registered_ = 0;
-  uint32_t epoch_ = 1;
 };
 
 }  // namespace gossamer

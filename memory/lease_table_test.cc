@@ -6,7 +6,10 @@
 #include <chrono>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
+
+#include "common/testing/seed.h"
 
 namespace gossamer {
 namespace {
@@ -120,7 +123,7 @@ TEST(LeaseTable, WhoComesAndGoesForeverTakesNoMoreMemory) {
 
 // Rule L2 when the 24 bits of an incarnation are used up.
 TEST(LeaseTable, AnIdWhoseIncarnationsAreUsedUpIsNotGivenOutAgain) {
-  LeaseTable leases(3);
+  LeaseTable leases({}, {}, 3);
   for (uint32_t incarnation = 1; incarnation <= 3; ++incarnation) {
     ASSERT_EQ(leases.Register(77).value(), (Lease{ComputeId{1}, incarnation}));
     ASSERT_EQ(leases.Register(77).value(), (Lease{ComputeId{1}, incarnation}));
@@ -153,6 +156,52 @@ TEST(LeaseTable, NoLeaseIsGivenTwice) {
     }
     ASSERT_EQ(leases.registered(), in_force);
   }
+}
+
+// The process may be killed at any time. What it has written down is all that its successor knows.
+TEST(LeaseTable, NoLeaseIsGivenTwiceOverRestarts) {
+  std::mt19937_64 random(TestSeed());
+  std::set<std::pair<uint16_t, uint32_t>> given;
+  GivenNumbers written_down;
+  for (int process = 0; process < 50; ++process) {
+    const GivenNumbers before = written_down;
+    LeaseTable leases(written_down, [&](const GivenNumbers& numbers) {
+      ASSERT_NE(numbers, written_down);
+      ASSERT_GE(numbers.incarnation, written_down.incarnation);
+      ASSERT_GE(numbers.epoch, written_down.epoch);
+      written_down = numbers;
+    });
+    ASSERT_GT(leases.epoch(), before.epoch) << "acknowledged under an earlier process";
+    ASSERT_EQ(leases.epoch(), written_down.epoch);
+    for (uint64_t epochs = random() % 3; epochs > 0; --epochs) {
+      ASSERT_EQ(leases.StartEpoch(), written_down.epoch);
+    }
+    for (uint64_t step = random() % 40; step > 0; --step) {
+      const uint64_t uuid = random() % 10;
+      leases.End(uuid);
+      const Lease lease = leases.Register(uuid).value();
+      ASSERT_TRUE(given.emplace(static_cast<uint16_t>(lease.compute), lease.incarnation).second);
+      ASSERT_LE(lease.incarnation, written_down.incarnation) << "given before it was written down";
+      ASSERT_TRUE(leases.IsInForce(lease));
+    }
+  }
+}
+
+TEST(LeaseTable, LeasesOfAnEarlierProcessAreNotInForce) {
+  LeaseTable leases({5, 1});
+  EXPECT_FALSE(leases.IsInForce({ComputeId{1}, 5}));
+  EXPECT_EQ(leases.Register(77).value(), (Lease{ComputeId{1}, 6}));
+  EXPECT_FALSE(leases.IsInForce({ComputeId{1}, 5}));
+  EXPECT_EQ(leases.Register(78).value(), (Lease{ComputeId{2}, 6}));
+}
+
+TEST(LeaseTable, IncarnationsAreUsedUpOverRestarts) {
+  LeaseTable last({2, 1}, {}, 3);
+  EXPECT_EQ(last.Register(77).value(), (Lease{ComputeId{1}, 3}));
+  ASSERT_TRUE(last.End(77));
+  EXPECT_EQ(last.Register(77).value(), (Lease{ComputeId{2}, 3}));
+  LeaseTable none({3, 1}, {}, 3);
+  EXPECT_EQ(none.Register(77).error().code, Code::kExhausted);
 }
 
 }  // namespace

@@ -38,6 +38,10 @@ DEFINE_string(chunk_bytes, "",
               "unit in which clients get memory, a power of two (default: 1/64 of the memory, "
               "256KiB to 32MiB)");
 DEFINE_string(lock_table_bytes, "256KiB", "lock table, 8 bytes a slot, a power of two");
+DEFINE_string(
+    region, "",
+    "path of a file that the memory lives in, such as /dev/shm/NAME: a memory server that is "
+    "started with it again goes on with what it holds; without, that is gone with the process");
 DEFINE_bool(huge_pages, true,
             "use pages of 1 GB, if they are set aside and make up --memory, or of 2 MB where there "
             "are any");
@@ -160,6 +164,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.listen = FLAGS_listen;
   options.rdma = fabric_flags.rdma;
   options.connection_timeout_ms = fabric_flags.connection_timeout_ms;
+  options.region = FLAGS_region;
   options.huge_pages = FLAGS_huge_pages;
   options.numa = numa;
   options.touch = FLAGS_touch;

@@ -20,9 +20,17 @@ bool LookReport::IsWorthALine(const Look& look) {
   return true;
 }
 
-MembershipKeeper::MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe)
+MembershipKeeper::MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe,
+                                   Note note)
     : member_(bootstrap, joined, std::move(probe)),
+      note_(std::move(note)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+void MembershipKeeper::NoteKnown() {
+  if (!note_ || noted_ == member_.known()) return;
+  noted_ = member_.known();
+  note_(noted_);
+}
 
 void MembershipKeeper::Run(const std::stop_token& stop) {
   LookReport report;
@@ -31,13 +39,14 @@ void MembershipKeeper::Run(const std::stop_token& stop) {
   std::unique_lock lock(mutex);
   while (!stop.stop_requested()) {
     const Look look = member_.LookAfterRecord();
+    NoteKnown();
     if (report.IsWorthALine(look)) LOG(WARNING) << look.sentence;
     stopped.wait_for(lock, stop, Bootstrap::kLookInterval, [] { return false; });
   }
 }
 
 Status MembershipKeeper::Leave() {
-  thread_ = {};  // stops it, and waits for it
+  Stop();
   return member_.Leave();
 }
 

@@ -6,6 +6,7 @@
 // Otherwise its kind is logged at most once in kLooksPerReport looks (a minute).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <stop_token>
 #include <string>
@@ -35,18 +36,26 @@ class LookReport {
 // Thread-safety: one thread calls the methods.
 class MembershipKeeper {
  public:
-  // Starts the thread. `bootstrap` must outlive this object.
-  MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe);
+  using Note = std::function<void(const StoreRecord&)>;
+
+  // Starts the thread. `bootstrap` must outlive this object. `note`, unless empty, is called with
+  // each record that differs from the one before, first that of `joined`.
+  MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe, Note note = {});
   MembershipKeeper(const MembershipKeeper&) = delete;
   MembershipKeeper& operator=(const MembershipKeeper&) = delete;
 
-  // Stops looking, after the look under way, and takes the server out of the record. Call once.
+  // Stops looking, after the look under way.
+  void Stop() { thread_ = {}; }
+  // Likewise, and takes the server out of the record. Call once.
   Status Leave();
 
  private:
   void Run(const std::stop_token& stop);
+  void NoteKnown();
 
   Member member_;
+  const Note note_;
+  StoreRecord noted_;
   std::jthread thread_;
 };
 

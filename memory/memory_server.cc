@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 #include <glog/logging.h>
 
-#include <cassert>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <utility>
 
+#include "common/bootstrap/rejoin.h"
 #include "common/bootstrap/server_probe.h"
 #include "common/fabric/open/open_port.h"
 #include "common/huge_pages.h"
@@ -20,24 +22,20 @@
 namespace gossamer {
 namespace {
 
-// Writes the header, and on server 0 the first root.
-// Requires: `region` is zero and at least kHeapOffset long.
-void InitialiseRegion(std::span<std::byte> region, const MemoryServerOptions& options,
-                      uint64_t lock_table_bytes, const MemberIdentity& identity) {
-  assert(region.size() >= kHeapOffset);
+RegionHeader MakeHeader(const MemoryServerOptions& options, uint64_t lock_table_bytes,
+                        const MemberIdentity& identity) {
   RegionHeader header{};
   header.magic = kRegionMagic;
   header.format_version = kFormatVersion;
   header.store_id = identity.store_id;
   header.incarnation = identity.incarnation;
-  header.region_bytes = region.size();
+  header.region_bytes = options.memory_bytes;
   header.lock_table_bytes = lock_table_bytes;
   header.chunk_bytes = options.chunk_bytes;
   header.parameters = options.parameters;
   header.server_id = ToInteger(identity.server);
   header.checksum = HeaderChecksum(header);
-  std::memcpy(region.data(), &header, sizeof header);
-  if (identity.server == ServerId{0}) WriteFirstRoot(region, options.parameters);
+  return header;
 }
 
 }  // namespace
@@ -52,7 +50,10 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
 
 // Maps memory before joining the store, because mapping takes a second for each few GiB.
 Status MemoryServer::Open() {
-  const MemoryWish wish = Wish(options_.memory_bytes + options_.lock_table_bytes);
+  BOOST_OUTCOME_TRYV(OpenRegion());
+  const uint64_t in_place = region_ == nullptr ? 0 : region_->bytes_in_place();
+  const uint64_t bytes = options_.memory_bytes + options_.lock_table_bytes;
+  const MemoryWish wish = Wish(bytes - std::min(bytes, in_place));
   // Exempt: the simulator starts many small servers.
   if (options_.fabric != FabricKind::kSim) {
     BOOST_OUTCOME_TRYV(CheckRoom(wish));
@@ -78,6 +79,7 @@ Status MemoryServer::Open() {
     };
   }
   port.network = options_.network;
+  port.kept = region_ == nullptr ? nullptr : &region_->memory();
   BOOST_OUTCOME_TRY(opened, OpenMemoryPort(options_.fabric, port));
   port_ = std::move(opened);
   return CheckPathMtu();
@@ -87,12 +89,14 @@ MemoryWish MemoryServer::Wish(uint64_t bytes) const {
   const bool is_shm = options_.fabric == FabricKind::kShm;
   return {
       .bytes = bytes,
-      .is_shared = is_shm && !options_.in_process_only,
+      .is_shared = (is_shm && !options_.in_process_only) || !options_.region.empty(),
       .is_locked = options_.fabric == FabricKind::kVerbs,
-      // Anonymous memory gets no huge pages set aside.
-      .may_be_huge = options_.huge_pages && !(is_shm && options_.in_process_only),
+      // Anonymous memory and files get no huge pages set aside.
+      .may_be_huge =
+          options_.huge_pages && options_.region.empty() && !(is_shm && options_.in_process_only),
       // As MapMemory does.
-      .may_be_giant = options_.huge_pages && options_.fabric == FabricKind::kVerbs &&
+      .may_be_giant = options_.huge_pages && options_.region.empty() &&
+                      options_.fabric == FabricKind::kVerbs &&
                       options_.memory_bytes % kGiantPageBytes == 0,
       .bookkeeping = ChunkAllocator::BookkeepingBytes(options_.memory_bytes, options_.chunk_bytes)};
 }
@@ -141,12 +145,29 @@ Status MemoryServer::Join() {
   JoinOptions options = options_.join;
   options.fabric = FabricKindName(options_.fabric);
   options.parameters = options_.parameters;
-  BOOST_OUTCOME_TRY(
-      joined, JoinStore(*options_.bootstrap, options, FabricProbe(),
-                        [this](const MemberIdentity& identity) { return BringUp(identity); }));
+  BOOST_OUTCOME_TRY(joined, JoinOrReturn(options));
   joined_ = std::move(joined);
-  membership_ = std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe());
+  MembershipKeeper::Note note;
+  if (region_ != nullptr) {
+    note = [this](const StoreRecord& record) { region_->NoteRecord(EncodeStoreRecord(record)); };
+    note(joined_.record);
+  }
+  membership_ = std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe(),
+                                                   std::move(note));
   return Ok();
+}
+
+Result<Joined> MemoryServer::JoinOrReturn(const JoinOptions& options) {
+  const auto bring_up = [this](const MemberIdentity& identity) { return BringUp(identity); };
+  if (region_ == nullptr || !region_->last_life()) {
+    return JoinStore(*options_.bootstrap, options, FabricProbe(), bring_up);
+  }
+  const RegionHeader& header = region_->last_life()->header;
+  Returning returning;
+  returning.identity = {header.store_id, RandomId(), static_cast<ServerId>(header.server_id)};
+  returning.earlier = region_->earlier();
+  returning.known = region_->record();
+  return RejoinStore(*options_.bootstrap, options, returning, FabricProbe(), bring_up);
 }
 
 Result<std::string> MemoryServer::BringUp(const MemberIdentity& identity) {
@@ -160,11 +181,51 @@ Result<std::string> MemoryServer::BringUp(const MemberIdentity& identity) {
 }
 
 Status MemoryServer::Serve(const MemberIdentity& identity) {
-  InitialiseRegion(port_->region(), options_, port_->lock_table().bytes, identity);
-  service_ = std::make_unique<ControlService>(
-      ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes), LockTable(),
-      std::chrono::milliseconds(lease_ms()));
-  return port_->Start(*service_, identity.incarnation);
+  const RegionHeader header = MakeHeader(options_, port_->lock_table().bytes, identity);
+  const std::span<std::byte> region = port_->region();
+  const bool is_new = region_ == nullptr || !region_->last_life();
+  if (is_new && identity.server == ServerId{0}) WriteFirstRoot(region, options_.parameters);
+  if (region_ == nullptr) {
+    std::memcpy(region.data(), &header, sizeof header);
+  } else {
+    region_->BeginLife(header);
+  }
+  BOOST_OUTCOME_TRY(service, MakeService());
+  service_ = std::move(service);
+  BOOST_OUTCOME_TRYV(port_->Start(*service_, identity.incarnation));
+  return region_ == nullptr ? Ok() : region_->Publish();
+}
+
+// All leases of former processes have ended: `port_` has seen to that.
+Result<std::unique_ptr<ControlService>> MemoryServer::MakeService() {
+  LeaseTable leases = region_ == nullptr
+                          ? LeaseTable()
+                          : LeaseTable(region_->given(), [this](const GivenNumbers& given) {
+                              region_->NoteGiven(given);
+                            });
+  const uint64_t grains = ChunkAllocator::GrainsOf(kHeapOffset, options_.memory_bytes);
+  const bool is_new = region_ == nullptr || !region_->last_life();
+  BOOST_OUTCOME_TRY(allocator,
+                    ChunkAllocator::Open(kHeapOffset, options_.memory_bytes, options_.chunk_bytes,
+                                         region_ == nullptr ? HeapMap::New(grains)
+                                         : is_new           ? HeapMap::New(region_->map(), grains)
+                                                            : HeapMap::Left(region_->map(), grains),
+                                         leases.epoch()));
+  return std::make_unique<ControlService>(std::move(allocator), LockTable(),
+                                          std::chrono::milliseconds(lease_ms()), std::move(leases));
+}
+
+Status MemoryServer::OpenRegion() {
+  if (options_.region.empty() || region_ != nullptr) return Ok();
+  RegionFileWish wish;
+  wish.path = options_.region;
+  wish.region_bytes = options_.memory_bytes;
+  wish.map_bytes = HeapMap::BytesFor(ChunkAllocator::GrainsOf(kHeapOffset, options_.memory_bytes));
+  wish.is_new = options_.join.create == CreateMode::kNew;
+  wish.huge_pages = options_.huge_pages;
+  BOOST_OUTCOME_TRY(opened, RegionFile::Open(wish));
+  region_ = std::move(opened);
+  return Ok();
 }
 
 LockTableFacts MemoryServer::LockTable() const {
@@ -218,13 +279,22 @@ MemoryServer::~MemoryServer() {
 }
 
 Status MemoryServer::Stop() {
-  if (port_ == nullptr) return Ok();
+  if (port_ == nullptr || std::exchange(has_stopped_, true)) return Ok();
   Status left = Ok();
+  if (region_ != nullptr) {
+    if (membership_ != nullptr) membership_->Stop();
+    membership_.reset();
+    port_->Stop();
+    LOG(INFO) << "what this server holds is in " << region_->path();
+    return region_->Close();
+  }
   if (membership_ != nullptr) {
-    const uint64_t extents = Stat().extents;
-    if (extents != 0) {
-      LOG(WARNING) << "what store " << options_.join.store << " kept in " << extents
-                   << " extents of server " << ToInteger(identity().server) << " is gone with it";
+    const control::Usage usage = Stat().usage;
+    const uint64_t handed_out = usage.heap_bytes - usage.free_bytes;
+    if (handed_out != 0) {
+      LOG(WARNING) << "what store " << options_.join.store << " kept in the "
+                   << HumanBytes(handed_out) << " that server " << ToInteger(identity().server)
+                   << " had handed out is gone with it: with --region=FILE it would be kept";
     }
     left = membership_->Leave();
     membership_.reset();

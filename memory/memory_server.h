@@ -24,6 +24,7 @@
 #include "memory/membership_keeper.h"
 #include "memory/memory_room.h"
 #include "memory/options.h"
+#include "memory/region_file.h"
 
 namespace gossamer {
 
@@ -52,8 +53,10 @@ class MemoryServer final : public EmbeddedMemory {
   MemoryServer& operator=(const MemoryServer&) = delete;
   ~MemoryServer() override;
 
-  // Takes the server out of its store's record, then disconnects its clients. The server is down
-  // even after an error, which is that of leaving. The destructor calls it if it was not called.
+  // Takes the server out of its store's record, then disconnects its clients. A server whose memory
+  // outlives it stays in the record: it is to come back. The server is down even after an error,
+  // which is that of leaving, or of writing the memory back. The destructor calls it if it was not
+  // called.
   Status Stop();
 
   const MemberIdentity& identity() const { return joined_.identity; }
@@ -74,6 +77,9 @@ class MemoryServer final : public EmbeddedMemory {
       : options_(std::move(options)), use_{.on_chip_locks = options_.on_chip_locks} {}
 
   Status Open();
+  // Opens the file that the memory lives in.
+  Status OpenRegion();
+  Result<Joined> JoinOrReturn(const JoinOptions& options);
   // The memory to request. `bytes`: those left to touch.
   MemoryWish Wish(uint64_t bytes) const;
   // `is_reserved`: the machine has set its pages aside for it.
@@ -84,6 +90,7 @@ class MemoryServer final : public EmbeddedMemory {
   // Runs between the reservation of this server's place and its publication: see membership.h.
   Result<std::string> BringUp(const MemberIdentity& identity);
   Status Serve(const MemberIdentity& identity);
+  Result<std::unique_ptr<ControlService>> MakeService();
   // That of the port, and why the test has moved it.
   LockTableFacts LockTable() const;
   // Time after which leases expire; 0: never, because the fabric observes death.
@@ -96,7 +103,9 @@ class MemoryServer final : public EmbeddedMemory {
   const MemoryServerOptions options_;
   Joined joined_;
   std::unique_ptr<MembershipKeeper> membership_;  // while the server is a member of a store
+  std::unique_ptr<RegionFile> region_;            // if the memory outlives the process
   DeviceUse use_;
+  bool has_stopped_ = false;
   std::string litmus_;  // result of the litmus test for people; empty: nothing to report
   std::unique_ptr<ControlService> service_;  // outlives the port, which calls it
   std::unique_ptr<MemoryPort> port_;

@@ -1,5 +1,7 @@
 #include "memory/options.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <filesystem>
@@ -26,6 +28,18 @@ bool IsNetworkAddress(std::string_view listen) {
 }
 
 // The store's record names the path, and programs in other directories read the record.
+Result<std::string> AbsolutePath(const char* flag, const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) {
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("--{}={}: the current directory is not known ({}); give a path "
+                                 "that starts with '/'",
+                                 flag, path, error.message()));
+  }
+  return absolute.lexically_normal().string();
+}
+
 Result<std::string> AbsoluteSocketPath(const std::string& listen) {
   if (IsNetworkAddress(listen)) {
     return MakeError(Code::kInvalidArgument,
@@ -33,14 +47,23 @@ Result<std::string> AbsoluteSocketPath(const std::string& listen) {
                          ": --fabric=shm listens at the path of a Unix socket; leave --listen out, "
                          "give --listen=PATH with a '/', or --fabric=verbs");
   }
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(listen, error);
-  if (error) {
-    return MakeError(Code::kInvalidArgument, "--listen=" + listen + ": the current directory is " +
-                                                 "not known (" + error.message() +
-                                                 "); give a path that starts with '/'");
+  return AbsolutePath("listen", listen);
+}
+
+Status CompleteRegion(MemoryServerOptions& options) {
+  if (options.region.empty()) return Ok();
+  BOOST_OUTCOME_TRY(path, AbsolutePath("region", options.region));
+  if (!IsValidToken(path)) {
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format(
+            "--region={}: a store's record names the path: give one of at most {} printable "
+            "ASCII characters, without blanks",
+            path, kMaxTokenBytes));
   }
-  return absolute.lexically_normal().string();
+  options.region = path;
+  options.join.region = std::move(path);
+  return Ok();
 }
 
 }  // namespace
@@ -103,6 +126,7 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
     BOOST_OUTCOME_TRY(path, AbsoluteSocketPath(options.listen));
     options.listen = std::move(path);
   }
+  BOOST_OUTCOME_TRYV(CompleteRegion(options));
   if (options.fabric == FabricKind::kVerbs && options.listen.empty()) {
     return MakeError(
         Code::kInvalidArgument,

@@ -40,4 +40,13 @@ inline uint16_t NextOfNodes(uint16_t next, uint16_t most) {
   return IsBroken(Mutant::kM2) && next == most ? static_cast<uint16_t>(most - 1) : next;
 }
 
+// A restart finds the map of the heap as the last store to it has left it (HeapMap). What a test
+// does after each of them; in what ships, nothing asks for it.
+inline void (*after_map_store)() = nullptr;
+inline void MapIsStored() {
+  if constexpr (kHasMutants) {
+    if (after_map_store != nullptr) after_map_store();
+  }
+}
+
 }  // namespace gossamer::rules

@@ -14,6 +14,8 @@ namespace gossamer {
 
 class SweepNeed {
  public:
+  // Memory is handed out under leases that have ended before this process began.
+  void EndedBefore() { ++ended_; }
   // The compute server has a lease, perhaps the same as before.
   void Registered(uint64_t client_uuid) { clients_.try_emplace(client_uuid, Client{ended_}); }
   // It has got memory.

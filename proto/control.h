@@ -112,6 +112,7 @@ struct RenewReply {
 // its caches hold nothing from before, and it has given back all that it had removed before from
 // the tree and does not keep. The first lease of a compute server begins in the present epoch, a
 // later one in the epoch that it has acknowledged.
+inline constexpr uint32_t kFirstEpoch = 1;  // of a memory server
 // `start`: 1: starts the next epoch.
 struct EpochRequest {
   Header header{Type::kEpoch};

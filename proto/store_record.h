@@ -11,6 +11,9 @@
 //   server=0 incarnation=1f0a… host=ant process=0b5a…/4026531836/812/99120 address=10.0.0.1:7471
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
+// The line of a memory server whose memory outlives its process ends with " region=" and the path of
+// its file. It comes back under the same id, with another incarnation.
+//
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A
 // store never reuses a server id, because remote pointers contain it: `next_server` only grows.
@@ -43,7 +46,7 @@ namespace gossamer {
 
 inline constexpr std::string_view kStoreRecordFirstLine = "gossamer-store 1";
 inline constexpr size_t kMaxStoreNameBytes = 64;
-inline constexpr size_t kMaxTokenBytes = 255;  // of host, process, address
+inline constexpr size_t kMaxTokenBytes = 255;  // of host, process, address, region
 // A store can assign server ids 0 to 255 in its whole life. Clients keep a table of all of them.
 inline constexpr size_t kMaxMemoryServers = 256;
 static_assert(kMaxMemoryServers - 1 <= UINT16_MAX, "a remote pointer has 16 bits for the id");
@@ -56,6 +59,7 @@ struct MemberRecord {
   std::string host;          // for diagnostics
   std::string process;       // common/process.h: tells on its own machine whether it still runs
   std::string address;       // for ComputePort::Connect
+  std::string region = {};   // the file with its memory; empty: that dies with the process
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
@@ -186,9 +190,11 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
       record.parameters.max_key_bytes, record.parameters.inline_value_bytes, record.next_server);
   if (record.restored != 0) text += fmt::format("restored={:016x}\n", record.restored);
   for (const MemberRecord& member : record.servers) {
-    text += fmt::format("server={} incarnation={:016x} host={} process={} address={}\n",
+    text += fmt::format("server={} incarnation={:016x} host={} process={} address={}",
                         ToInteger(member.server), member.incarnation, member.host, member.process,
                         member.address);
+    if (!member.region.empty()) text += " region=" + member.region;
+    text += '\n';
   }
   return text;
 }
@@ -237,6 +243,7 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     member.host = reader.Expect(" host=").Token();
     member.process = reader.Expect(" process=").Token();
     member.address = reader.Expect(" address=").Token();
+    if (reader.NextIs(" region=")) member.region = reader.Expect(" region=").Token();
     if (!record.servers.empty() && member.server <= record.servers.back().server) {
       reader.Fail(fmt::format("server {} is out of order or twice", ToInteger(member.server)));
     }

@@ -34,6 +34,7 @@ void Insert(StoreRecord& record, const MemberRecord& member) {
 Member::Member(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe)
     : bootstrap_(bootstrap),
       self_(*joined.record.Find(joined.identity.server)),
+      earlier_(joined.earlier),
       probe_(std::move(probe)),
       known_(joined.record) {}
 
@@ -81,6 +82,12 @@ std::optional<Look> Member::PutBack(const std::optional<std::string>& note) {
 
 std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& record) {
   const MemberRecord* entry = record.Find(self_.server);
+  StoreRecord merged = record;
+  if (entry != nullptr && std::ranges::find(earlier_, entry->incarnation) != earlier_.end()) {
+    std::erase_if(merged.servers,
+                  [this](const MemberRecord& member) { return member.server == self_.server; });
+    entry = nullptr;
+  }
   if (entry != nullptr && entry->incarnation != self_.incarnation) {
     return Look{
         Finding::kIdTaken,
@@ -94,7 +101,6 @@ std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& re
     known_ = record;
     return Look{};
   }
-  StoreRecord merged = record;
   merged.next_server = std::max(merged.next_server, known_.next_server);
   if (entry == nullptr) Insert(merged, self_);
   return Publish(text, std::move(merged),

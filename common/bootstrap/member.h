@@ -10,6 +10,8 @@
 //   for one (membership.h)                            `restored`
 //   its store's record without its entry, or with a   adds itself, raises next_server; all other
 //   smaller next_server than it remembers             entries stay
+//   its store's record with an incarnation of its   puts its present one in its place
+//   own from before it came back (rejoin.h)
 //   its store's record with another server under      changes nothing; reports that this server's
 //   its id                                            data cannot be found any more
 //   another store's record, whose server 0 is dead    replaces it by its own store's record
@@ -32,6 +34,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/bootstrap/membership.h"
 
@@ -81,6 +84,7 @@ class Member {
 
   Bootstrap& bootstrap_;
   const MemberRecord self_;
+  const std::vector<uint64_t> earlier_;  // incarnations of this server
   const LivenessProbe probe_;
   StoreRecord known_;
   Held presence_;

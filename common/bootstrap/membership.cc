@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "common/bootstrap/record_snapshot.h"
 #include "common/process.h"
@@ -21,25 +23,9 @@ constexpr milliseconds kJoinPatience{60'000};
 // For the first server of a store, which may itself wait for a lost record.
 constexpr milliseconds kStoreToJoinPatience{15'000};
 constexpr milliseconds kPollInterval{50};
+constexpr milliseconds kLongEnoughToTell{1000};
 // A join ends after this many times the time that a text must stand.
 constexpr int kMostWaits = 20;
-
-Status Agree(const StoreRecord& record, const JoinOptions& options) {
-  const auto agree = [&record](const char* flag, const auto& theirs, const auto& ours) -> Status {
-    if (theirs == ours) return Ok();
-    return MakeError(
-        Code::kInvalidArgument,
-        fmt::format("store '{0}' was created with {1}={2}, this server was started with {1}={3}; "
-                    "start it with the former, or give another --store",
-                    record.store, flag, theirs, ours));
-  };
-  const StoreParameters& theirs = record.parameters;
-  const StoreParameters& ours = options.parameters;
-  BOOST_OUTCOME_TRYV(agree("--fabric", record.fabric, options.fabric));
-  BOOST_OUTCOME_TRYV(agree("--node_bytes", theirs.node_bytes, ours.node_bytes));
-  BOOST_OUTCOME_TRYV(agree("--max_key_bytes", theirs.max_key_bytes, ours.max_key_bytes));
-  return agree("--inline_value_bytes", theirs.inline_value_bytes, ours.inline_value_bytes);
-}
 
 enum class Verdict : uint8_t { kAbsent, kLost, kWhole };
 
@@ -55,7 +41,15 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
   const MemberRecord* root = record->Find(ServerId{0});
   if (root == nullptr) return Judgement{Verdict::kLost};
   const Probed probed_root = probe(*record, *root);
-  if (probed_root.liveness == Liveness::kDead) return Judgement{Verdict::kLost};
+  const bool is_dead = probed_root.liveness == Liveness::kDead;
+  if (is_dead && (!MayReturn(*root) || options.replace_store)) return Judgement{Verdict::kLost};
+  if (is_dead) {
+    return MakeError(Code::kNodeUnreachable,
+                     Describe(*root) + " of " + Named(record->store, bootstrap) +
+                         " is down, and the store's data is in " + root->region +
+                         ": start it again, with --region=" + root->region +
+                         "; if the data may go, start this server with --replace_store");
+  }
   if (probed_root.liveness != Liveness::kAlive) {
     if (options.replace_store) return Judgement{Verdict::kLost};
     Error error = ServerUnreachable(*record, *root, probed_root, bootstrap);
@@ -72,12 +66,15 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
                      Named(options.store, bootstrap) + " lives, with " + Describe(*root) +
                          ": leave out --create=new to join it, or give another --store");
   }
-  BOOST_OUTCOME_TRY(Agree(*record, options));
+  BOOST_OUTCOME_TRY(CheckAgree(*record, options));
   Judgement judgement{Verdict::kWhole};
   for (const MemberRecord& member : record->servers) {
     if (member.server == ServerId{0}) continue;
     const Probed probed = probe(*record, member);
-    if (probed.liveness == Liveness::kDead && options.forget_dead) {
+    if (probed.liveness == Liveness::kDead && MayReturn(member) && !options.forget_dead) {
+      LOG(WARNING) << Describe(member) << " is down; its keys are served again once it is started "
+                   << "with --region=" << member.region;
+    } else if (probed.liveness == Liveness::kDead && options.forget_dead) {
       judgement.forgotten.push_back(member.server);
     } else if (probed.liveness == Liveness::kDead) {
       Error error = ServerUnreachable(*record, member, probed, bootstrap);
@@ -222,26 +219,38 @@ Status CheckMayCreate(Verdict verdict, const JoinOptions& options, const Bootstr
                    name + " is lost with its server 0, and --create=join creates none" + remedy);
 }
 
-// A change whose answer was lost may have been made.
-Result<bool> PublishJoin(Bootstrap& bootstrap, const std::optional<std::string>& before,
-                         const StoreRecord& record) {
-  const std::string text = EncodeStoreRecord(record);
-  Result<bool> swapped = bootstrap.CompareAndSwap(record.store, before, text);
-  if (swapped) return swapped;
-  const Result<std::optional<std::string>> now = bootstrap.Get(record.store);
-  if (now && now.value() == text) return true;
-  return swapped;
-}
+struct Unreachable {
+  Error error;
+  bool comes_back;
+};
 
 // What a client is told of a server that it cannot reach.
 Error WithRemedy(Error error, const MemberRecord& member, Liveness liveness) {
   if (liveness != Liveness::kDead) return error;
+  if (MayReturn(member)) {
+    error.message += ", and its memory is in " + member.region +
+                     ": start it again, with --region=" + member.region;
+    return error;
+  }
   error.message +=
       member.server == ServerId{0}
           ? ", and what the store kept is gone: a memory server that starts now creates it anew"
           : ", and the keys it held are lost: save the others with gossamer dump --salvage, and "
             "start the store's servers anew";
   return error;
+}
+
+// The first server of the record that is not alive.
+std::optional<Unreachable> FindUnreachable(const StoreRecord& record, const FindOptions& options,
+                                           const Bootstrap& bootstrap) {
+  if (!options.probe) return std::nullopt;
+  for (const MemberRecord& member : record.servers) {
+    const Probed probed = options.probe(record, member);
+    if (probed.liveness == Liveness::kAlive) continue;
+    Error error = ServerUnreachable(record, member, probed, bootstrap);
+    return Unreachable{WithRemedy(std::move(error), member, probed.liveness), MayReturn(member)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -309,15 +318,10 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   joined.identity.server = static_cast<ServerId>(record.next_server++);
 
   BOOST_OUTCOME_TRY(address, bring_up(joined.identity));
-  if (!IsValidToken(address)) {
-    return MakeError(Code::kInvalidArgument,
-                     fmt::format("address '{}' does not fit the record of a store: give --listen= "
-                                 "one of at most {} ASCII characters, without blanks",
-                                 address, kMaxTokenBytes));
-  }
+  BOOST_OUTCOME_TRYV(CheckAddress(address));
   record.servers.push_back({joined.identity.server, joined.identity.incarnation, HostName(),
-                            OwnProcessIdentity(), address});
-  BOOST_OUTCOME_TRY(published, PublishJoin(bootstrap, before.text, record));
+                            OwnProcessIdentity(), address, options.region});
+  BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, before.text, record));
   if (!published) {
     return MakeError(Code::kContended,
                      "the record of " + Named(options.store, bootstrap) +
@@ -329,6 +333,9 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
 
 Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) {
   const auto deadline = steady_clock::now() + options.patience;
+  const auto return_deadline = steady_clock::now() + options.return_patience;
+  const auto log_at = steady_clock::now() + kLongEnoughToTell;
+  bool is_logged = false;
   while (true) {
     BOOST_OUTCOME_TRY(found, ReadRecord(bootstrap, options.store));
     if (found.record) {
@@ -338,17 +345,16 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
                          Named(options.store, bootstrap) +
                              " is lost: its server 0, which held the root, has stopped");
       }
-      if (options.probe) {
-        for (const MemberRecord& member : record.servers) {
-          const Probed probed = options.probe(record, member);
-          if (probed.liveness != Liveness::kAlive)
-            return WithRemedy(ServerUnreachable(record, member, probed, bootstrap), member,
-                              probed.liveness);
-        }
+      const std::optional<Unreachable> lost = FindUnreachable(record, options, bootstrap);
+      if (!lost) return std::move(record);
+      if (!lost->comes_back || steady_clock::now() >= return_deadline) return lost->error;
+      if (steady_clock::now() >= log_at && !std::exchange(is_logged, true)) {
+        LOG(INFO) << "waiting for up to " << options.return_patience.count()
+                  << " ms: " << lost->error.message;
       }
-      return std::move(record);
+    } else if (steady_clock::now() >= deadline) {
+      break;
     }
-    if (steady_clock::now() >= deadline) break;
     std::this_thread::sleep_for(kPollInterval);
   }
   return MakeError(
@@ -375,6 +381,14 @@ Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, c
                            " on this host, but does not answer at its address" + why);
     default: return MakeError(Code::kNodeUnreachable, subject + " does not answer" + why);
   }
+}
+
+bool MayReturn(const MemberRecord& member) {
+  if (member.region.empty()) return false;
+  // Of a process of this machine, and of this container, the file would be seen.
+  const ProcessState state = LookUpProcess(member.process);
+  const bool is_here = state == ProcessState::kGone && member.host == HostName();
+  return !is_here || ::access(member.region.c_str(), F_OK) == 0;
 }
 
 Liveness JudgeSilence(const StoreRecord& record, const MemberRecord& member) {

@@ -16,6 +16,9 @@
 //     the join is refused, because the store may live; `JoinOptions::replace_store`
 //     (--replace_store) overrules. The message does not suggest to overrule if the process of
 //     server 0 is known to run.
+//   - A dead server whose memory outlives its process (MemberRecord::region) comes back with it
+//     (rejoin.h): if it is server 0, the join is refused, unless `replace_store` says that the data
+//     may go; another one is as good as alive.
 //   - Another server is dead: the join is refused, because some keys are lost for good and joining
 //     would hide that; `JoinOptions::forget_dead` (--forget_dead) overrules, and takes the dead
 //     server out of the record.
@@ -96,6 +99,7 @@ struct JoinOptions {
   CreateMode create = CreateMode::kAuto;
   // Replaces Bootstrap::republish_wait(), or the time that kJoin waits. 0: no wait.
   std::optional<std::chrono::milliseconds> patience;
+  std::string region = {};  // as in MemberRecord
   // Polled while waiting for a record; true ends the wait with Contended.
   std::function<bool()> is_to_stop = {};
 };
@@ -107,6 +111,8 @@ using BringUp = std::function<Result<std::string>(const MemberIdentity&)>;
 struct Joined {
   MemberIdentity identity;  // server 0 creates the store
   StoreRecord record;       // as published
+  // Incarnations that this server had before it came back: a record may still name one of them.
+  std::vector<uint64_t> earlier = {};
 };
 
 // Errors:
@@ -130,6 +136,8 @@ struct FindOptions {
   // If set, every server is probed first, and the error of ServerUnreachable names one that is not
   // alive.
   LivenessProbe probe = {};
+  // How long to wait for one that is not, if it is to come back with its memory.
+  std::chrono::milliseconds return_patience{0};
 };
 
 // Errors: NotFound (names the store, the bootstrap, and the command that starts a memory server);
@@ -140,6 +148,10 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options);
 // NodeUnreachable.
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, const Probed& probed,
                         const Bootstrap& bootstrap);
+
+// Whether a server that is dead may come back with its memory: that is in a file, and the file is
+// there, as far as can be seen from here.
+bool MayReturn(const MemberRecord& member);
 
 // Judges an unresponsive server by its process identity: kDead when the process is known to be
 // gone, kUnreachable when it is known to run. On shm all servers run on this machine, so another

@@ -32,6 +32,41 @@ Result<RecordSnapshot> ReadRecord(Bootstrap& bootstrap, const std::string& store
   return snapshot;
 }
 
+Result<bool> PublishRecord(Bootstrap& bootstrap, const std::optional<std::string>& before,
+                           const StoreRecord& record) {
+  const std::string text = EncodeStoreRecord(record);
+  Result<bool> swapped = bootstrap.CompareAndSwap(record.store, before, text);
+  if (swapped) return swapped;
+  const Result<std::optional<std::string>> now = bootstrap.Get(record.store);
+  if (now && now.value() == text) return true;
+  return swapped;
+}
+
+Status CheckAgree(const StoreRecord& record, const JoinOptions& options) {
+  const auto agree = [&record](const char* flag, const auto& theirs, const auto& ours) -> Status {
+    if (theirs == ours) return Ok();
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("store '{0}' was created with {1}={2}, this server was started with {1}={3}; "
+                    "start it with the former, or give another --store",
+                    record.store, flag, theirs, ours));
+  };
+  const StoreParameters& theirs = record.parameters;
+  const StoreParameters& ours = options.parameters;
+  BOOST_OUTCOME_TRYV(agree("--fabric", record.fabric, options.fabric));
+  BOOST_OUTCOME_TRYV(agree("--node_bytes", theirs.node_bytes, ours.node_bytes));
+  BOOST_OUTCOME_TRYV(agree("--max_key_bytes", theirs.max_key_bytes, ours.max_key_bytes));
+  return agree("--inline_value_bytes", theirs.inline_value_bytes, ours.inline_value_bytes);
+}
+
+Status CheckAddress(const std::string& address) {
+  if (IsValidToken(address)) return Ok();
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("address '{}' does not fit the record of a store: give --listen= "
+                               "one of at most {} ASCII characters, without blanks",
+                               address, kMaxTokenBytes));
+}
+
 std::string Describe(const MemberRecord& member) {
   return fmt::format("server {} (host {}, address {})", ToInteger(member.server), member.host,
                      member.address);

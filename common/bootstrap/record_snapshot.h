@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "common/bootstrap/bootstrap.h"
+#include "common/bootstrap/membership.h"
 #include "common/status.h"
 #include "proto/store_record.h"
 
@@ -22,6 +22,17 @@ struct RecordSnapshot {
 
 // Errors: those of Bootstrap::Get; Corruption for a text that is not a record of this store.
 Result<RecordSnapshot> ReadRecord(Bootstrap& bootstrap, const std::string& store);
+
+// As CompareAndSwap; but a change whose answer was lost may have been made.
+Result<bool> PublishRecord(Bootstrap& bootstrap, const std::optional<std::string>& before,
+                           const StoreRecord& record);
+
+// Errors: InvalidArgument if the store was created with another fabric or other parameters than
+// this server was started with; names the first that differs.
+Status CheckAgree(const StoreRecord& record, const JoinOptions& options);
+
+// Errors: InvalidArgument unless a record can hold `address`.
+Status CheckAddress(const std::string& address);
 
 // "server 0 (host ant, address 10.0.0.1:7471)"
 std::string Describe(const MemberRecord& member);

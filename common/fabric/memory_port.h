@@ -51,6 +51,17 @@ struct LockTableFacts {
   std::string why;     // it is not where, or as large as, it was wished, for people; or empty
 };
 
+// Memory of a file that outlives this process: see proto/region_file.h.
+struct KeptMemory {
+  std::span<std::byte> region;
+  std::string description;  // of its pages, as MemoryPort::memory_description
+  // For clients in other processes of this machine: the file, which begins with the region, and
+  // where in it they and the server share the pages of queue pairs.
+  int file = -1;
+  std::span<std::byte> queue_pair_pages;
+  uint64_t queue_pair_pages_at = 0;
+};
+
 struct MemoryPortOptions {
   uint64_t region_bytes = 0;      // a multiple of 4096
   uint64_t lock_table_bytes = 0;  // a power of two
@@ -71,6 +82,10 @@ struct MemoryPortOptions {
   // registered). The simulator does not call it.
   std::function<Status(std::span<std::byte>)> touch = {};
   SimulatedNetwork* network = nullptr;  // sim: outlives the port
+  // If set, the region is this memory, with what it holds, in place of zeroed memory. It outlives
+  // the port. What a port before this one, in a process that has ended, has let clients do there
+  // has ended when the port is open: no verb of theirs lands any more.
+  const KeptMemory* kept = nullptr;
 };
 
 // A memory server's side of a fabric: the zeroed memory and the control service. Clients can

@@ -19,7 +19,8 @@ enum class VerbStatus : uint8_t {
   kPending,
   kSuccess,
   kRemoteAccess,  // Out of bounds, misaligned atomic, wrong key: not applied.
-  kFlushed,  // Behind a failed verb on its queue pair: not applied if that one was kRemoteAccess.
+  // Not applied: behind a verb that was kRemoteAccess, or posted without a working queue pair.
+  kFlushed,
   kUnknown,  // Peer lost: applied, not applied, or still in flight.
 };
 

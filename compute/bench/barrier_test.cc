@@ -302,8 +302,10 @@ TEST(BarrierTest, ALostTextEndsIt) {
 
 TEST(BarrierTest, CallsThatAreNotAnsweredAreRepeated) {
   MemoryBootstrap bootstrap;
+  std::latch joined(2);  // Join does not repeat calls, and one may still be at it
   RunTogether(2, [&](uint32_t thread) {
     std::unique_ptr<Barrier> barrier = Barrier::Join(bootstrap, Options(2)).value();
+    joined.arrive_and_wait();
     for (int round = 0; round < 20; ++round) {
       if (thread == 0) {
         bootstrap.Fail(MemoryBootstrap::Call::kGet, 2);

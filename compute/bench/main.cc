@@ -84,6 +84,9 @@ DEFINE_uint64(pipeline, 64,
 DEFINE_uint64(connections, 1, "--redis, --memcached: connections of each thread (with --batch=1)");
 DEFINE_string(bootstrap, "", "memcached://HOST:PORT or dir:PATH; empty: this user's directory");
 DEFINE_string(store, "default", "name of the store");
+DEFINE_uint32(reconnect_ms, 10000,
+              "how long operations wait for a memory server that is to come back with its memory "
+              "(gossamer-memory --region), before they end as NodeUnreachable");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_bool(
     touch, true,
@@ -147,6 +150,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given, FabricFlags fabric) 
           .store = FLAGS_store,
           .fabric = std::move(fabric),
           .cache_bytes = FLAGS_cache_bytes,
+          .reconnect_ms = FLAGS_reconnect_ms,
           .touch = FLAGS_touch};
 }
 

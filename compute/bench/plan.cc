@@ -389,6 +389,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
                  .fabric = flags.fabric.fabric,
                  .rdma = flags.fabric.rdma,
                  .cache_bytes = cache_bytes,
+                 .reconnect_ms = flags.reconnect_ms,
                  .connection_timeout_ms = flags.fabric.connection_timeout_ms,
                  .sessions = static_cast<uint32_t>(flags.threads * flags.sessions)};
     return plan;

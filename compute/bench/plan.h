@@ -54,6 +54,7 @@ struct FlagValues {
   std::string store = "default";
   FabricFlags fabric{.fabric = "shm", .rdma = {}, .connection_timeout_ms = 2000};
   std::string cache_bytes = "256MiB";
+  uint32_t reconnect_ms = 10'000;
   bool touch = true;
 };
 

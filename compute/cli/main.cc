@@ -29,6 +29,9 @@ DEFINE_string(store, "default", "name of the store");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_uint32(wait, 0, "seconds to wait for the store to be there");
 DEFINE_uint32(lock_timeout_ms, 10000, "how long to wait for a lock");
+DEFINE_uint32(reconnect_ms, 10000,
+              "how long operations wait for a memory server that is to come back with its memory "
+              "(gossamer-memory --region), before they end as NodeUnreachable");
 DEFINE_bool(json, false, "print results as JSON");
 DEFINE_bool(escaped, false, "keys and values have \\t \\n \\\\ \\xHH escapes, given and printed");
 DEFINE_string(value_file, "", "put: take the value from this file; - is standard input");
@@ -93,6 +96,7 @@ Result<OpenOptions> OpenOptionsOfFlags() {
   options.rdma = fabric.rdma;
   options.connection_timeout_ms = fabric.connection_timeout_ms;
   options.lock_timeout_ms = FLAGS_lock_timeout_ms;
+  options.reconnect_ms = FLAGS_reconnect_ms;
   options.sessions = FLAGS_threads;
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes));
   options.cache_bytes = cache_bytes;
@@ -100,8 +104,8 @@ Result<OpenOptions> OpenOptionsOfFlags() {
 }
 
 bool IsOfOpening(std::string_view flag) {
-  constexpr std::array<std::string_view, 5> kNames = {"bootstrap", "store", "cache_bytes", "wait",
-                                                      "lock_timeout_ms"};
+  constexpr std::array<std::string_view, 6> kNames = {
+      "bootstrap", "store", "cache_bytes", "wait", "lock_timeout_ms", "reconnect_ms"};
   return std::ranges::count(kNames, flag) != 0 || std::ranges::count(FabricFlagNames(), flag) != 0;
 }
 

@@ -39,6 +39,9 @@ DEFINE_string(
     "where servers and clients find each other: memcached://HOST:PORT, or dir:PATH on one "
     "machine (default: a directory of this user)");
 DEFINE_string(store, "default", "name of the store");
+DEFINE_uint32(reconnect_ms, 10000,
+              "how long operations wait for a memory server that is to come back with its memory "
+              "(gossamer-memory --region), before they end as NodeUnreachable");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_uint32(threads, 1, "worker threads, each with clients of its own");
 DEFINE_bool(pin, false,
@@ -232,6 +235,7 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   options.fabric = fabric.fabric;
   options.rdma = fabric.rdma;
   options.connection_timeout_ms = fabric.connection_timeout_ms;
+  options.reconnect_ms = FLAGS_reconnect_ms;
   options.sessions = FLAGS_threads;
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;

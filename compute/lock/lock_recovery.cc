@@ -107,8 +107,12 @@ Task<Status> RemoteLock::FindOutTaken(LockWord word, Loss loss) {
 Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersion> changed) {
   InlineBatch<kMaxWrites + 1> again(server());
   for (const Verb& verb : pending_.VerbsOf(batch)) again.Add(verb);
-  for (Loss loss = Links::LossOf(batch);; loss = Links::LossOf(again)) {
-    BOOST_OUTCOME_CO_TRY(outcome, co_await FindOutApplied(changed, loss));
+  bool may_be_applied = false;
+  for (const Batch* lost = &batch;; lost = &again) {
+    may_be_applied =
+        may_be_applied || !AreFlushed(lost == &batch ? pending_.VerbsOf(batch) : again.verbs());
+    BOOST_OUTCOME_CO_TRY(outcome,
+                         co_await FindOutApplied(changed, Links::LossOf(*lost), may_be_applied));
     if (outcome == Outcome::kApplied) co_return Ok();
     Status may_post = co_await EnterEpoch();
     if (may_post) {
@@ -130,29 +134,30 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
 }
 
 Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
-    const std::optional<NewVersion>& changed, Loss loss) {
+    const std::optional<NewVersion>& changed, Loss loss, bool may_be_applied) {
   const HeldLock held = pending_.held;
   const bool is_released = pending_.after == After::kRelease;
-  const auto unknown = [&](const std::string& why) {
+  const auto unknown = [&](const Error& why) {
+    if (!may_be_applied) return why;
     // What the write replaced is not given back, as it may still be in the tree.
     locks_->memory.LeaveBehind();
     return MakeError(
         Code::kMaybeApplied,
         fmt::format("memory server {} was lost during the write: read to find out ({})",
-                    ToInteger(server()), why));
+                    ToInteger(server()), why.ToString()));
   };
   const Result<uint64_t> found = co_await FindWord(held, released_word_, loss);
-  if (!found) co_return unknown(found.error().ToString());
+  if (!found) co_return unknown(found.error());
   // With another lease, the lock may have been taken from us before the batch or behind it.
   const Status same = co_await EnterEpoch(held);
-  if (!same) co_return unknown(same.error().ToString());
+  if (!same) co_return unknown(same.error());
   held_.Set(held);
   if (!rules::DecidesByLockWord()) co_return Outcome::kNotApplied;
   if (found.value() != held.word.word()) {
     held_.Take();
     // No other operation could release it, and the release came last.
     if (is_released) co_return Outcome::kApplied;
-    co_return unknown("the lock word is another's");
+    co_return unknown(MakeError(Code::kMaybeApplied, "the lock word is another's"));
   }
   if (!changed) co_return Outcome::kNotApplied;
   // The new node is reachable once its WRITE was applied, and the one beside it may have been
@@ -163,7 +168,7 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
     // The write stands, or stays unknown, with or without the lock.
     static_cast<void>(co_await Release());
   }
-  if (!found_version) co_return unknown(found_version.error().ToString());
+  if (!found_version) co_return unknown(found_version.error());
   co_return Outcome::kApplied;
 }
 

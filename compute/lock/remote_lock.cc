@@ -271,8 +271,7 @@ void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
 
 // One queue pair: WRITE before WRITE before atomic (O1, O2), so that the next holder of the lock,
 // and every reader, sees the batch's WRITEs in their order (rule W1). A WRITE is at most one MTU
-// (rule W2). A verb that did not succeed may have been applied, even one that ended as kFlushed:
-// the verb that failed before it may be another operation's, and may have ended as kUnknown (E3).
+// (rule W2). A verb that ended as kUnknown may have been applied (E3).
 Task<Status> RemoteLock::Commit(Batch& batch, After after,
                                 const std::optional<NewVersion>& changed) {
   assert(is_held() && !batch.full());

@@ -305,6 +305,10 @@ class [[nodiscard]] RemoteLock {
   Task<Status> FinishCommit(const Batch& batch, const std::optional<NewVersion>& changed);
 
  private:
+  static bool AreFlushed(std::span<const Verb> verbs) {
+    return std::ranges::all_of(
+        verbs, [](const Verb& verb) { return verb.status == VerbStatus::kFlushed; });
+  }
   static bool AreKnown(std::span<const Verb> verbs) {
     return std::ranges::all_of(
         verbs, [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
@@ -398,7 +402,9 @@ class [[nodiscard]] RemoteLock {
   // Whether the pending commit, which ended in an unknown way, was applied. If not, the lock is
   // held.
   // Errors: MaybeApplied; the lock is not held.
-  Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed, Loss loss);
+  // `may_be_applied`: false if no verb of the commit has been posted.
+  Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed, Loss loss,
+                                       bool may_be_applied);
   // Requires: is_held().
   // Cost: 1 RT.
   Task<Result<NodeVersion>> ReadVersion(const NewVersion& changed);

@@ -30,6 +30,8 @@ namespace gossamer {
 struct TreeOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
+  // For so long operations wait for a memory server that is to come back with its memory.
+  uint32_t reconnect_ms = 10'000;
   // For so long writes that got no memory wait for other compute servers to give some back, once in
   // a while. They learn of a refusal when they renew their leases.
   uint32_t memory_patience_ms = 2500;

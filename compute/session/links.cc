@@ -18,6 +18,8 @@ constexpr uint32_t kMaxLosses = 10'000;
 constexpr uint32_t kMaxRegistrations = 64;
 // A server that is down is not tried again for this long.
 constexpr std::chrono::milliseconds kTryAgain{500};
+// One that is to come back is looked for as often.
+constexpr std::chrono::milliseconds kLookAgain{20};
 
 }  // namespace
 
@@ -137,9 +139,10 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
 
 Task<Status> Links::ReplaceQueuePair(ServerId server) {
   Link& link = links_[ToInteger(server)];
+  const Clock::time_point until = scheduler_.Now() + hooks_.reconnect;
   uint32_t silences = 0;
   std::string why;
-  for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
+  for (uint32_t attempt = 0; attempt < kMaxRegistrations;) {
     // First, because other coroutines' verbs on the next queue pair do not belong to this lease
     // (rule L4).
     link.lease = {};
@@ -147,7 +150,12 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
     QueuePairRequest request;
     request.server = server;
     co_await scheduler_.endpoint().Execute(request);
-    BOOST_OUTCOME_CO_TRYV(std::move(request.status));
+    if (!request.status) {
+      if (request.status.error().code != Code::kNodeUnreachable) co_return request.status;
+      const bool may_come_back = co_await MayComeBack(server, until);
+      if (!may_come_back) co_return request.status;
+      continue;
+    }
     const Clock::time_point asked_at = scheduler_.Now();
     link.made_at = ++made_;
     const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
@@ -159,15 +167,43 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
     // well.
     const Code code = registered.error().code;
     silences = scheduler_.Now() - asked_at < kSilentRegistration ? 0 : silences + 1;
-    if ((code != Code::kFenced && code != Code::kNodeUnreachable) || silences == kMostSilences) {
-      co_return registered.error();
+    if (code != Code::kFenced && code != Code::kNodeUnreachable) co_return registered.error();
+    if (silences == kMostSilences) {
+      const bool may_come_back = co_await MayComeBack(server, until);
+      if (!may_come_back) co_return registered.error();
+      silences = 0;
     }
     why = registered.error().message;
-    co_await pauses_.After(attempt + 1);
+    co_await pauses_.After(++attempt);
   }
   co_return MakeError(
       Code::kNodeUnreachable,
       fmt::format("{} registrations failed, the last one as: {}", kMaxRegistrations, why));
+}
+
+Task<bool> Links::MayComeBack(ServerId server, Clock::time_point until) {
+  // co_await it: the search has ended.
+  struct Search : ServerSearch {
+    Search(Links& links, ServerId sought, uint64_t incarnation)
+        : ServerSearch(links.scheduler_, sought, incarnation), hooks(links.hooks_) {}
+
+    bool await_ready() const { return false; }
+    bool await_suspend(std::coroutine_handle<> waiter) {
+      coroutine = waiter;
+      return hooks.find_server(*this) == SearchState::kGoesOn;
+    }
+    void await_resume() const {}
+
+    const Hooks& hooks;
+  };
+  const ServerInfo* const known = servers_.Find(server);
+  const bool comes_back = known != nullptr && known->comes_back && scheduler_.Now() < until;
+  if (!comes_back) co_return false;
+  Search search(*this, server, known->incarnation);
+  co_await search;
+  if (search.found) co_return true;
+  co_await scheduler_.SleepFor(kLookAgain);
+  co_return true;
 }
 
 Task<Status> Links::Register(Op& op, ServerId server) {

@@ -5,8 +5,9 @@
 // until then late packets may still land (rule U1). A new queue pair belongs to the lease that its
 // registration returned (rule L4).
 //
-// An unreachable server is *down*: operations on it fail at once for kTryAgain, then one tries
-// again.
+// An operation waits for a server that is to come back with its memory, for up to `reconnect`.
+// Any other unreachable server is *down*, and so is that one afterwards: operations on it fail at
+// once for kTryAgain, then one tries again.
 //
 // Thread-safety: none; one for each session.
 // Cost: `Execute` adds only counters to Endpoint::Execute, and no coroutine.
@@ -36,11 +37,14 @@
 
 namespace gossamer {
 
-// An operation waits for a memory server that joined after the store was opened.
+// An operation waits for a memory server that joined after the store was opened, or that is to come
+// back.
 struct ServerSearch : Scheduler::Sleeper {
-  ServerSearch(Scheduler& own, ServerId sought) : Sleeper(own), server(sought) {}
+  ServerSearch(Scheduler& own, ServerId sought, uint64_t incarnation = 0)
+      : Sleeper(own), server(sought), gone(incarnation) {}
 
   const ServerId server;
+  const uint64_t gone;  // the incarnation that does not answer any more; 0: none was known
   Status found = Ok();
 };
 
@@ -58,12 +62,13 @@ class Links {
     std::function<uint64_t(ServerId, const Registration&)> registered;
     // A server cannot be reached.
     std::function<void(ServerId, Clock::time_point)> lost;
-    // Makes a server known that joined after the store was opened.
+    // Makes a server known that joined after the store was opened, or has come back.
     std::function<SearchState(ServerSearch&)> find_server;
     // How many leases the servers have given this compute server. Null: none.
     const std::atomic<uint64_t>* leases = nullptr;
     // How often the cache has been emptied. Null: never.
     const std::atomic<uint64_t>* flushes = nullptr;
+    std::chrono::milliseconds reconnect{0};
   };
 
   Links(Scheduler& scheduler, Pauses& pauses, const Servers& servers, Hooks hooks);
@@ -233,6 +238,8 @@ class Links {
   static void Account(Op& op, const Batch& batch);
   void StartRoundTrip(Op& op) const { ++op.wire.round_trips; }
   Task<Status> ReplaceQueuePair(ServerId server);
+  // Whether the server, which cannot be reached, is worth another try before `until`.
+  Task<bool> MayComeBack(ServerId server, Clock::time_point until);
   void SetIdle(Link& link) {
     link.is_busy = false;
     link.became_idle.NotifyAll(scheduler_);

@@ -29,6 +29,7 @@ struct ServerInfo {
   uint64_t region_bytes = 0;
   uint64_t lock_table_bytes = 0;
   uint64_t chunk_bytes = 0;
+  bool comes_back = false;  // after its process has ended, with its memory and another incarnation
 };
 
 // The error for an unreachable memory server, with the reason. Its remedy differs for server 0,
@@ -41,7 +42,7 @@ Error CorruptNode(RemotePtr pointer, std::string_view what);
 // The error for a memory server that was stopped and left the store's record.
 Error HasLeft(ServerId server);
 
-// Thread-safety: lookups are lock-free; servers are added, never removed: pointers to the memory of
+// Thread-safety: lookups are lock-free; servers are added or replaced, never removed: pointers to the memory of
 // one that has left stay pointers to a server that does not answer.
 class Servers {
  public:
@@ -73,11 +74,13 @@ class Servers {
   bool HasOther(ServerId id) const {
     return std::ranges::any_of(All(), [id](const ServerInfo* info) { return info->id != id; });
   }
+  // A new server, or one that has come back. What was known of that stays valid for who holds it.
   void Add(ServerInfo info) {
     const std::lock_guard lock(mutex_);
     owned_.push_back(std::make_unique<ServerInfo>(std::move(info)));
     const ServerInfo* const added = owned_.back().get();
     by_id_[ToInteger(added->id)].store(added, std::memory_order_release);
+    std::erase_if(present_, [added](const ServerInfo* known) { return known->id == added->id; });
     if (!left_.test(ToInteger(added->id))) present_.push_back(added);
   }
 

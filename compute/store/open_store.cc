@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "common/bootstrap/server_probe.h"
@@ -51,6 +52,7 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                    const StoreRecord& record, const MemberRecord& member) {
     return member.server == ServerId{0} ? probe(record, member) : Liveness::kAlive;
   };
+  find.return_patience = std::chrono::milliseconds(options.reconnect_ms);
   BOOST_OUTCOME_TRY(record, FindStore(*bootstrap, find));
   if (record.fabric != FabricKindName(fabric)) {
     return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
@@ -61,7 +63,9 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                                                 static_cast<uint32_t>(record.servers.size())));
   store->bootstrap_ = std::move(bootstrap);
   return Finish(std::move(store), record,
-                {.cache_bytes = options.cache_bytes, .lock_timeout_ms = options.lock_timeout_ms});
+                {.cache_bytes = options.cache_bytes,
+                 .lock_timeout_ms = options.lock_timeout_ms,
+                 .reconnect_ms = options.reconnect_ms});
 }
 
 Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {
@@ -136,7 +140,8 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     return MakeError(Code::kNodeUnreachable,
                      "memory server 0, which has the tree's root, is not in the store's record");
   }
-  BOOST_OUTCOME_TRYV(AddServer(record, *root));
+  const std::chrono::milliseconds reconnect(options.reconnect_ms);
+  BOOST_OUTCOME_TRYV(AddReturning(record, *root, Endpoint::Clock::now() + reconnect));
   for (const MemberRecord& member : record.servers) {
     if (member.server == root->server) continue;
     if (ToInteger(member.server) >= Servers::kMaxServers) {
@@ -146,7 +151,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
                       ToInteger(member.server), Servers::kMaxServers - 1));
     }
     const Endpoint::Clock::time_point began = control_->Now();
-    const Status added = AddServer(record, member);
+    const Status added = AddReturning(record, member, began + reconnect);
     if (added) continue;
     // Other servers' data can be served without this server. The bootstrap names it if it comes
     // back.
@@ -159,6 +164,23 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   }
   shared_->orphans.SettleOver(*control_, shared_->allocator);
   return Ok();
+}
+
+Status OpenStore::AddReturning(const StoreRecord& record, MemberRecord member,
+                               Endpoint::Clock::time_point until) {
+  constexpr std::chrono::milliseconds kLookAgain{50};
+  for (;;) {
+    Status added = AddServer(record, member);
+    const bool may_come_back =
+        !added && added.error().code == Code::kNodeUnreachable && bootstrap_ != nullptr &&
+        !member.region.empty() &&
+        (control_ == nullptr ? Endpoint::Clock::now() : control_->Now()) < until;
+    if (!may_come_back) return added;
+    std::this_thread::sleep_for(kLookAgain);
+    const Result<StoreRecord> now = FindStore(*bootstrap_, {.store = record.store});
+    const MemberRecord* const again = now ? now.value().Find(member.server) : nullptr;
+    if (again != nullptr && now.value().store_id == record.store_id) member = *again;
+  }
 }
 
 void OpenStore::OnFirstOrphan() {
@@ -232,6 +254,7 @@ Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& me
   info.region_bytes = header.region_bytes;
   info.lock_table_bytes = header.lock_table_bytes;
   info.chunk_bytes = header.chunk_bytes;
+  info.comes_back = !member.region.empty();
   // First: if no thread can renew the lease, the server stays unknown, and is tried again when
   // needed.
   if (info.lease_ms != 0) {

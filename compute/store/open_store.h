@@ -108,6 +108,9 @@ class OpenStore final : public Store, StoreEvents {
   // Uses control_, with the orphans paused, once the server has answered.
   // Errors: NodeUnreachable if the server cannot be reached.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
+  // Likewise; if it is to come back with its memory, tries until then.
+  Status AddReturning(const StoreRecord& record, MemberRecord member,
+                      Endpoint::Clock::time_point until);
   // Makes control_, if there is none, on the device that reaches the port's first server.
   Status ConnectControl(ServerId server);
   // Tries once, over control_'s queue pair to the server.
@@ -128,10 +131,10 @@ class OpenStore final : public Store, StoreEvents {
   Error WhyNoRoot(const Error& error);
   // The servers of the record and those learned later.
   std::vector<MemberRecord> Members() const;
-  // Finds `server`, which joined later, through the bootstrap, and connects to it. The finder calls
-  // it.
-  Status LearnServer(ServerId server);
-  Status FindAndAdd(ServerId server);
+  // Finds `server`, which joined later, or has come back in another incarnation than `gone`, through
+  // the bootstrap, and connects to it. The finder calls it.
+  Status LearnServer(ServerId server, uint64_t gone = 0);
+  Status FindAndAdd(ServerId server, uint64_t gone);
   // Makes all servers known that the store's record names, as far as they can be reached. Returns 0
   // if the record names all that the store has. If not, because it was lost and put back a short
   // while ago: in how long it does.
@@ -171,7 +174,7 @@ class OpenStore final : public Store, StoreEvents {
   std::unique_ptr<Upkeep> upkeep_;      // of a store that has opened its port itself
   OpenSession* merges_over_ = nullptr;  // of another one: see MergeOver
   std::atomic<bool> stops_merging_ = false;
-  ServerFinder finder_{[this](ServerId server) { return LearnServer(server); },
+  ServerFinder finder_{[this](ServerId server, uint64_t gone) { return LearnServer(server, gone); },
                        [this] { static_cast<void>(LearnServers()); }};
 };
 

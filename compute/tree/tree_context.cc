@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
+
 namespace gossamer {
 
 TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEvents& tree_events)
@@ -17,7 +19,8 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEven
                store.allocator.Lost(server, now);
              },
              [this](ServerSearch& search) { return store.events.FindServer(search); },
-             &store.allocator.leases(), &store.cache.flushes()}),
+             &store.allocator.leases(), &store.cache.flushes(),
+             std::chrono::milliseconds(store_state.options.reconnect_ms)}),
       cache(store.cache, counters.cache, figures.leaves),
       memory(links, store.allocator),
       locks{links,         pauses, store.locks,    store.orphans,

@@ -43,7 +43,7 @@ _gossamer_values() {  # FLAG PREFIX
     --workload) words='a b c d e f u' ;;
     --key_form) words='numbers ycsb' ;;
     --bootstrap) words='memcached:// dir:' ;;
-    --flagfile | --json | --keys | --output | --value_file | --requirepass_file | --redis_password_file | --users_file | \
+    --flagfile | --region | --json | --keys | --output | --value_file | --requirepass_file | --redis_password_file | --users_file | \
       --tls_*_file)
       mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
   esac

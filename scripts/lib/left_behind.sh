@@ -10,7 +10,7 @@
 # shellcheck shell=bash
 
 : "${work:?}"
-readonly kPackages=(gossamer gossamer-tools libgossamer-dev libgossamer4)
+readonly kPackages=(gossamer gossamer-tools libgossamer-dev libgossamer5)
 
 section() { printf '== %s\n' "$*"; }
 

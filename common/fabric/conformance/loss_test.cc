@@ -30,14 +30,17 @@ class Loss : public FabricConformance {
       ExecuteAll(client.endpoint(), pointers);  // aborts the program if it hangs
       for (const auto& batch : batches) failed += batch->status() != VerbStatus::kSuccess ? 1 : 0;
     }
-    bool first = true;
+    bool is_flushed = false;
     for (const auto& batch : batches) {
       if (batch->status() == VerbStatus::kSuccess) continue;
-      if (first) {
-        EXPECT_EQ(batch->status(), VerbStatus::kUnknown);
+      for (const Verb& verb : batch->verbs()) {
+        EXPECT_NE(verb.status, VerbStatus::kPending);
+        // What may have been applied comes first.
+        if (is_flushed) {
+          EXPECT_EQ(verb.status, VerbStatus::kFlushed);
+        }
+        is_flushed = verb.status == VerbStatus::kFlushed;
       }
-      first = false;
-      for (const Verb& verb : batch->verbs()) EXPECT_NE(verb.status, VerbStatus::kPending);
     }
     // From now on everything is flushed.
     std::byte byte{};

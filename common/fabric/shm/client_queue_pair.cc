@@ -22,11 +22,12 @@ constexpr size_t kAhead = 32;
 
 ClientQueuePair::ClientQueuePair(QueuePairGrant grant, uint32_t timeout_ms)
     : grant_(std::move(grant)),
-      page_(*reinterpret_cast<QueuePairPage*>(grant_.page.data())),
+      page_(*grant_.page),
       views_{grant_.memory->view(Space::kRegion), grant_.memory->view(Space::kLockTable)},
       fences_lightly_(page_.fences_heavily.load(std::memory_order_relaxed) != 0 &&
                       HasHeavyFenceOfAll()),
-      journalled_(!grant_.in_process),  // the server does not outlive such a client
+      // The server does not outlive a client in its process, but what it keeps does.
+      journalled_(!grant_.in_process || grant_.memory->is_kept()),
       timeout_(timeout_ms) {}
 
 void ClientQueuePair::PrefetchFor(const Batch& batch) const {
@@ -63,9 +64,8 @@ void ClientQueuePair::Enter() {
 
 void ClientQueuePair::Perform(Batch& batch) {
   if (state_ != State::kWorking) {
-    const VerbStatus status = state_ == State::kLost ? VerbStatus::kUnknown : VerbStatus::kFlushed;
     state_ = State::kBroken;
-    for (Verb& verb : batch.verbs()) verb.status = status;
+    for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kFlushed;
     return;
   }
   const std::span<Verb> verbs = batch.verbs();

@@ -1,5 +1,7 @@
 #include "common/fabric/shm/compute_port.h"
 
+#include <algorithm>
+
 #include "common/fabric/shm/endpoint.h"
 #include "common/fabric/shm/queue_pair.h"
 
@@ -72,13 +74,24 @@ Result<QueuePairGrant> ShmComputePort::Accept(ServerId server, Handshake& handsh
   BOOST_OUTCOME_TRY(memory, FindOrMap(server, welcome, fds));
   grant.memory = std::move(memory);
   if (page_fds != 0) {
-    BOOST_OUTCOME_TRY(page, MapFile(fds.back()));
-    grant.page = std::move(page);
-    if (grant.page.bytes() < kQueuePairPageBytes) {
-      return MakeError(Code::kInvalidArgument, "queue pair page too small");
-    }
+    BOOST_OUTCOME_TRYV(MapPage(fds.back(), welcome.page_at, grant));
   }
   return grant;
+}
+
+// A file with huge pages is mapped in units of them.
+Status ShmComputePort::MapPage(const UniqueFd& file, uint64_t page_at, QueuePairGrant& grant) {
+  const uint64_t from = page_at / kHugePageBytes * kHugePageBytes;
+  BOOST_OUTCOME_TRY(file_bytes, BytesOf(file));
+  if (page_at % kQueuePairPageBytes != 0 || page_at >= file_bytes ||
+      file_bytes - page_at < kQueuePairPageBytes) {
+    return MakeError(Code::kInvalidArgument, "queue pair page outside its file");
+  }
+  BOOST_OUTCOME_TRY(mapping,
+                    MapShared(file.get(), from, std::min(file_bytes - from, kHugePageBytes)));
+  grant.page_mapping = std::move(mapping);
+  grant.page = reinterpret_cast<QueuePairPage*>(grant.page_mapping.data() + (page_at - from));
+  return Ok();
 }
 
 Result<std::shared_ptr<SharedMemory>> ShmComputePort::FindOrMap(ServerId server,

@@ -12,6 +12,7 @@
 #include "common/fabric/compute_port.h"
 #include "common/fabric/shm/handshake.h"
 #include "common/fabric/shm/memory.h"
+#include "common/fabric/shm/queue_pair.h"
 #include "common/fabric/shm/socket.h"
 
 namespace gossamer::shm {
@@ -19,7 +20,8 @@ namespace gossamer::shm {
 // A queue pair as its server granted it.
 struct QueuePairGrant {
   UniqueFd socket;
-  MemoryMapping page;
+  MemoryMapping page_mapping;
+  QueuePairPage* page = nullptr;  // in it
   std::shared_ptr<SharedMemory> memory;
   uint64_t incarnation = 0;
   uint64_t queue_pair = 0;
@@ -49,6 +51,8 @@ class ShmComputePort final : public ComputePort {
     std::weak_ptr<SharedMemory> memory;
   };
 
+  // Maps the page at `page_at` of the file.
+  static Status MapPage(const UniqueFd& file, uint64_t page_at, QueuePairGrant& grant);
   // The memory behind `welcome`, shared with other endpoints that have mapped it.
   Result<std::shared_ptr<SharedMemory>> FindOrMap(ServerId server, const Welcome& welcome,
                                                   const std::vector<UniqueFd>& fds);

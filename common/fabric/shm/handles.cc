@@ -13,38 +13,6 @@
 #include <system_error>
 
 namespace gossamer::shm {
-namespace {
-
-// Why `bytes` of `what` cannot be mapped, from errno.
-Error CannotMap(size_t bytes, const char* what) {
-  const bool lacks_memory = errno == ENOMEM;
-  std::string text = ErrnoText(fmt::format("mapping {} bytes{}", bytes, what));
-  rlimit limit{};
-  if (lacks_memory && ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    text += fmt::format(" (this process may map {} bytes in all: raise `ulimit -v` by {})",
-                        limit.rlim_cur, bytes);
-  }
-  return MakeError(Code::kNoResources, std::move(text));
-}
-
-// Address space alone. From 2 MB on it starts at a multiple of that: only there can 2 MB pages be.
-Result<std::byte*> Reserve(size_t bytes) {
-  const size_t pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
-  void* data = ::mmap(nullptr, pages + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) return CannotMap(bytes, "");
-  auto* start = static_cast<std::byte*>(data);
-  if (slack != 0) {
-    const size_t head =
-        (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) % kHugePageBytes;
-    if (head != 0) ::munmap(start, head);
-    if (head != slack) ::munmap(start + head + pages, slack - head);
-    start += head;
-  }
-  return start;
-}
-
-}  // namespace
 
 std::string ErrnoText(const std::string& what) {
   return what + ": " + std::system_category().message(errno);
@@ -58,27 +26,17 @@ std::string NoDescriptorText() {
   return fmt::format("no file descriptor left (ulimit -n is {})", limit.rlim_cur);
 }
 
-Result<MemoryMapping> MapFile(const UniqueFd& file) {
+Result<uint64_t> BytesOf(const UniqueFd& file) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) {
     return MakeError(Code::kUnsupported, ErrnoText("size of shared memory"));
   }
-  const auto bytes = static_cast<size_t>(status.st_size);
-  BOOST_OUTCOME_TRY(start, Reserve(bytes));
-  if (::mmap(start, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0) ==
-      MAP_FAILED) {
-    // The kernel has taken the reserved range away first. By now it may be another thread's: to
-    // unmap it would be wrong.
-    return CannotMap(bytes, " of shared memory");
-  }
-  return MemoryMapping(start, bytes, bytes, {});
+  return static_cast<uint64_t>(status.st_size);
 }
 
-Result<MemoryMapping> MapAnonymous(size_t bytes) {
-  BOOST_OUTCOME_TRY(start, Reserve(bytes));
-  MemoryMapping mapping(start, bytes, bytes, {});
-  if (::mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) return CannotMap(bytes, "");
-  return mapping;
+Result<MemoryMapping> MapFile(const UniqueFd& file) {
+  BOOST_OUTCOME_TRY(bytes, BytesOf(file));
+  return MapShared(file.get(), 0, bytes);
 }
 
 Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages) {

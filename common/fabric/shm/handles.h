@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "common/huge_pages.h"
@@ -9,8 +10,6 @@
 #include "common/unique_fd.h"
 
 namespace gossamer::shm {
-
-inline constexpr size_t kPageBytes = 4096;
 
 // "WHAT: the text of errno"
 std::string ErrnoText(const std::string& what);
@@ -20,10 +19,10 @@ bool LacksDescriptors();
 // "no file descriptor left (ulimit -n is 1024)"
 std::string NoDescriptorText();
 
+// The size of a file. Errors: Unsupported.
+Result<uint64_t> BytesOf(const UniqueFd& file);
 // Maps the whole of a memfd, shared.
 Result<MemoryMapping> MapFile(const UniqueFd& file);
-// `bytes` of zeroed private memory.
-Result<MemoryMapping> MapAnonymous(size_t bytes);
 
 // A zeroed memfd of sealed size, so that no process can remove pages from another.
 Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages);

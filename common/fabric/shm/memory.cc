@@ -4,6 +4,7 @@
 #include <glog/logging.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 #include <unordered_map>
@@ -51,7 +52,7 @@ struct Pages {
 
 Result<Pages> AnonymousPages(uint64_t bytes, bool huge) {
   Pages pages;
-  BOOST_OUTCOME_TRY(mapping, MapAnonymous(RoundUp(bytes, kPageBytes)));
+  BOOST_OUTCOME_TRY(mapping, MapPrivate(RoundUp(bytes, kPageBytes)));
   pages.mapping = std::move(mapping);
   pages.description = "4 KB pages";
   if (!huge) return pages;
@@ -101,23 +102,30 @@ Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
   return pages;
 }
 
+// Decides where the pages lie, and has them. Returns the description of what they are then.
+Result<std::string> Touch(std::span<std::byte> memory, std::string description,
+                          bool may_be_transparent, const MemoryPortOptions& options) {
+  const Status placed = PlaceMemory(memory, options.numa, kUnknownNode);
+  if (!placed) LOG(WARNING) << placed.error().message;
+  if (!options.touch) return description;
+  BOOST_OUTCOME_TRYV(options.touch(memory));
+  if (may_be_transparent) {
+    const bool expected_some = description.starts_with("2 MB");
+    description = DescribeTouched(
+        memory,
+        expected_some ? "4 KB pages (no huge pages: the kernel had no free ones)" : description);
+  }
+  const std::string nodes = DescribeNodes(memory);
+  if (!nodes.empty()) description += ", " + nodes;
+  return description;
+}
+
 Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions& options) {
   BOOST_OUTCOME_TRY(pages, options.in_process_only ? AnonymousPages(bytes, options.huge_pages)
                                                    : NamedPages(name, bytes, options.huge_pages));
-  const Status placed = PlaceMemory(pages.mapping.span(), options.numa, kUnknownNode);
-  if (!placed) LOG(WARNING) << placed.error().message;
-  if (options.touch) {
-    BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
-    if (options.huge_pages && !pages.is_reserved) {
-      const bool expected_some = pages.description.starts_with("2 MB");
-      pages.description =
-          DescribeTouched({pages.mapping.data(), bytes},
-                          expected_some ? "4 KB pages (no huge pages: the kernel had no free ones)"
-                                        : pages.description);
-    }
-    const std::string nodes = DescribeNodes({pages.mapping.data(), bytes});
-    if (!nodes.empty()) pages.description += ", " + nodes;
-  }
+  BOOST_OUTCOME_TRY(description, Touch(pages.mapping.span().first(bytes), pages.description,
+                                       options.huge_pages && !pages.is_reserved, options));
+  pages.description = std::move(description);
   return std::move(pages);
 }
 
@@ -134,17 +142,28 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::Create(const MemoryPortOptio
                      fmt::format("a lock table of {} bytes: give a power of two, at least 8",
                                  options.lock_table_bytes));
   }
-  BOOST_OUTCOME_TRY(region, NewPages(kRegionFileName, options.region_bytes, options));
-  BOOST_OUTCOME_TRY(lock_table, NewPages("gossamer-lock-table", options.lock_table_bytes, options));
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->token_ = RandomId();
-  memory->views_ = {SpaceView{region.mapping.data(), options.region_bytes},
-                    SpaceView{lock_table.mapping.data(), options.lock_table_bytes}};
-  memory->region_ = std::move(region.mapping);
+  SpaceView region_view;
+  if (options.kept != nullptr) {
+    BOOST_OUTCOME_TRY(description,
+                      Touch(options.kept->region, options.kept->description, false, options));
+    region_view = {options.kept->region.data(), options.region_bytes};
+    memory->description_ = std::move(description);
+    memory->is_kept_ = true;
+    memory->kept_fd_ = options.kept->file;
+  } else {
+    BOOST_OUTCOME_TRY(region, NewPages(kRegionFileName, options.region_bytes, options));
+    region_view = {region.mapping.data(), options.region_bytes};
+    memory->region_ = std::move(region.mapping);
+    memory->region_file_ = std::move(region.file);
+    memory->description_ = std::move(region.description);
+  }
+  // The lock table is always new: no lock outlives the leases of its server.
+  BOOST_OUTCOME_TRY(lock_table, NewPages("gossamer-lock-table", options.lock_table_bytes, options));
+  memory->views_ = {region_view, SpaceView{lock_table.mapping.data(), options.lock_table_bytes}};
   memory->lock_table_ = std::move(lock_table.mapping);
-  memory->region_file_ = std::move(region.file);
   memory->lock_table_file_ = std::move(lock_table.file);
-  memory->description_ = std::move(region.description);
   InProcessTable::Instance().Add(memory);
   return memory;
 }
@@ -155,7 +174,11 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::Open(uint64_t token, const U
                                                          uint64_t lock_table_bytes) {
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->token_ = token;
-  BOOST_OUTCOME_TRY(region_mapping, MapFile(region));
+  BOOST_OUTCOME_TRY(file_bytes, BytesOf(region));
+  // A region may begin a file that goes on behind it. (Pages of 2 MB are mapped whole.)
+  BOOST_OUTCOME_TRY(
+      region_mapping,
+      MapShared(region.get(), 0, std::min(file_bytes, RoundUp(region_bytes, kHugePageBytes))));
   BOOST_OUTCOME_TRY(lock_table_mapping, MapFile(lock_table));
   memory->region_ = std::move(region_mapping);
   memory->lock_table_ = std::move(lock_table_mapping);

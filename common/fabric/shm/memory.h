@@ -1,7 +1,7 @@
 // SharedMemory: the region and lock table of one memory server, as seen by its process or a
 // client's.
 //
-// The server creates it. A client in another process maps the same memfds. A client in the server's
+// The server creates it, or has it kept in a file (KeptMemory). A client in another process maps the same memfds. A client in the server's
 // own process shares the server's object, so that sanitizers see one address per word, and nameless
 // memory can be used.
 // Thread-safety: immutable after construction; access the bytes as shared_copy.h says.
@@ -47,8 +47,10 @@ class SharedMemory {
   uint64_t token() const { return token_; }
   const SpaceView& view(Space space) const { return views_[static_cast<size_t>(space)]; }
   // True for memory without a name and file descriptors.
-  bool in_process_only() const { return !region_file_; }
-  int region_fd() const { return region_file_.get(); }
+  bool in_process_only() const { return !is_kept_ && !region_file_; }
+  // Whether it outlives its server's process.
+  bool is_kept() const { return is_kept_; }
+  int region_fd() const { return is_kept_ ? kept_fd_ : region_file_.get(); }
   int lock_table_fd() const { return lock_table_file_.get(); }
   const std::string& description() const { return description_; }
 
@@ -59,6 +61,8 @@ class SharedMemory {
   MemoryMapping region_;
   MemoryMapping lock_table_;
   UniqueFd region_file_;
+  bool is_kept_ = false;
+  int kept_fd_ = -1;  // of the server, which owns the memory and the file
   UniqueFd lock_table_file_;
   std::array<SpaceView, 2> views_;
   std::string description_;

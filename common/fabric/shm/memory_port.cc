@@ -9,10 +9,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <new>
 
 #include "common/asymmetric_fence.h"
 #include "common/fabric/compute_port.h"
+#include "common/process.h"
+#include "common/random_id.h"
 #include "common/start_thread.h"
 
 namespace gossamer::shm {
@@ -28,14 +29,24 @@ constexpr int kMessagesPerTurn = 64;  // of one connection, before the next conn
 constexpr size_t kMostNewcomers = 128;
 // How often to check whether the client of a closed queue pair has left its verbs.
 constexpr std::chrono::milliseconds kSettleInterval{1};
+// How long to wait for clients of a former process that are in the middle of verbs.
+constexpr std::chrono::milliseconds kSettlePatience{10'000};
 
 }  // namespace
 
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) {
   BOOST_OUTCOME_TRY(memory, SharedMemory::Create(options));
   BOOST_OUTCOME_TRY(listener, ListeningSocket::Bind(options.listen));
-  return std::unique_ptr<MemoryPort>(
-      std::make_unique<ShmMemoryPort>(options, std::move(memory), std::move(listener)));
+  auto port = std::make_unique<ShmMemoryPort>(options, std::move(memory), std::move(listener));
+  BOOST_OUTCOME_TRYV(port->SettleOld());
+  return std::unique_ptr<MemoryPort>(std::move(port));
+}
+
+// Ids that a former process gave to queue pairs are none of this one's.
+Status ShmMemoryPort::SettleOld() {
+  if (options_.kept == nullptr) return Ok();
+  next_id_ = RandomId() >> 2;
+  return pages_.SettleOld(*memory_, kSettlePatience);
 }
 
 std::span<std::byte> ShmMemoryPort::region() {
@@ -232,17 +243,12 @@ bool ShmMemoryPort::Answer(Connection& connection, const Call& call, size_t byte
   return true;
 }
 
-Status ShmMemoryPort::MakeQueuePair(Connection& connection, const Hello& hello,
-                                    UniqueFd& page_file) {
+Status ShmMemoryPort::MakeQueuePair(Connection& connection, const Hello& hello) {
   if (hello.client_uuid == 0) return MakeError(Code::kInvalidArgument, "client uuid 0");
-  Result<UniqueFd> file = CreateMemfd("gossamer-queue-pair", kQueuePairPageBytes, false);
-  if (!file && LacksDescriptors()) return NoDescriptorHere();
-  if (!file) return MakeError(Code::kNodeUnreachable, file.error().message);
-  BOOST_OUTCOME_TRY(mapping, MapFile(file.value()));
-  page_file = std::move(file).value();
-  connection.page_mapping = std::move(mapping);
-  auto* const page = ::new (connection.page_mapping.data()) QueuePairPage;
-  page->fences_heavily.store(HasHeavyFenceOfAll() ? 1 : 0, std::memory_order_relaxed);
+  const pid_t pid = connection.in_process ? ::getpid() : PeerPid(connection.socket);
+  BOOST_OUTCOME_TRY(page, pages_.Make(memory_->is_kept() ? ProcessIdentity(pid) : std::string()));
+  connection.own_page = std::move(page);
+  connection.page()->fences_heavily.store(HasHeavyFenceOfAll() ? 1 : 0, std::memory_order_relaxed);
   connection.client_uuid = hello.client_uuid;
   ++queue_pairs_[hello.client_uuid];
   return Ok();
@@ -258,7 +264,6 @@ bool ShmMemoryPort::MustWait(ConnectionId id, const Hello& hello) {
 }
 
 bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& hello) {
-  UniqueFd page_file;
   Status admitted = Ok();
   if (hello.magic != kMagic) {
     admitted = MakeError(Code::kInvalidArgument, "another version of the shm fabric");
@@ -273,7 +278,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
       closing_[hello.client_uuid].waiting.emplace_back(id, hello);
       return true;
     }
-    admitted = MakeQueuePair(connection, hello, page_file);
+    admitted = MakeQueuePair(connection, hello);
   }
   if (admitted) {
     // The new queue pair already counts, so that replacing the last one causes no ClientGone.
@@ -293,11 +298,15 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
   if (admitted) {
     welcome.accepted = 1;
     if (!connection.in_process) fds = {memory_->region_fd(), memory_->lock_table_fd()};
-    if (page_file) fds.push_back(page_file.get());
+    if (connection.is_queue_pair()) {
+      fds.push_back(pages_.FileOf(connection.own_page));
+      welcome.page_at = pages_.PlaceOf(connection.own_page);
+    }
   }
-  return SendMessage(connection.socket, std::as_bytes(std::span(&welcome, 1)), fds, false) ==
-             Transfer::kDone &&
-         admitted.has_value();
+  const Transfer sent =
+      SendMessage(connection.socket, std::as_bytes(std::span(&welcome, 1)), fds, false);
+  connection.own_page.own_file = {};
+  return sent == Transfer::kDone && admitted.has_value();
 }
 
 ShmMemoryPort::Connections::iterator ShmMemoryPort::FindOld(ConnectionId by, uint64_t client_uuid,

@@ -35,6 +35,7 @@
 #include "common/fabric/memory_port.h"
 #include "common/fabric/shm/handles.h"
 #include "common/fabric/shm/memory.h"
+#include "common/fabric/shm/pages.h"
 #include "common/fabric/shm/queue_pair.h"
 #include "common/fabric/shm/refusal.h"
 #include "common/fabric/shm/socket.h"
@@ -48,9 +49,12 @@ class ShmMemoryPort final : public MemoryPort {
       : options_(options),
         lock_table_{LockTablePlacement::kDram, options.lock_table_bytes, {}},
         memory_(std::move(memory)),
+        pages_(options.kept),
         listener_(std::move(listener)) {}
   ~ShmMemoryPort() override { Stop(); }
 
+  // Ends what clients of a former process may still do. Call once, before `Start`.
+  Status SettleOld();
   Status Start(ControlHandler& handler, uint64_t incarnation) override;
   void Fence(uint64_t client_uuid) override;
   bool observes_death() const override { return true; }
@@ -66,13 +70,13 @@ class ShmMemoryPort final : public MemoryPort {
   struct Connection {
     UniqueFd socket;
     UniqueFd process;  // pidfd; empty if the kernel cannot name the peer: a hang-up is its end then
-    MemoryMapping page_mapping;
+    PageSource::Page own_page;
     uint64_t client_uuid = 0;
     bool in_process = false;
     bool waits = false;  // said hello while verbs of its client's closed queue pairs could land
 
-    QueuePairPage* page() { return reinterpret_cast<QueuePairPage*>(page_mapping.data()); }
-    bool is_queue_pair() const { return page_mapping.data() != nullptr; }
+    QueuePairPage* page() { return own_page.get(); }
+    bool is_queue_pair() const { return static_cast<bool>(own_page); }
   };
   using ConnectionId = uint64_t;
   using Clock = Endpoint::Clock;
@@ -109,7 +113,7 @@ class ShmMemoryPort final : public MemoryPort {
   // Whether verbs may still land that must not land after a welcome. Closes the queue pairs that
   // `hello` replaces.
   bool MustWait(ConnectionId id, const Hello& hello);
-  Status MakeQueuePair(Connection& connection, const Hello& hello, UniqueFd& page_file);
+  Status MakeQueuePair(Connection& connection, const Hello& hello);
   // Queue pair `id` of `client_uuid`, which connection `by` replaces. The end if there is none.
   Connections::iterator FindOld(ConnectionId by, uint64_t client_uuid, ConnectionId id);
   // Ends the connection. A queue pair that has not settled is set aside.
@@ -131,6 +135,7 @@ class ShmMemoryPort final : public MemoryPort {
   const MemoryPortOptions options_;
   const LockTableFacts lock_table_;
   const std::shared_ptr<SharedMemory> memory_;
+  PageSource pages_;  // outlives all connections
   ListeningSocket listener_;
   ControlHandler* handler_ = nullptr;
   uint64_t incarnation_ = 0;

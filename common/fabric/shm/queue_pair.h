@@ -5,6 +5,7 @@
 //   line 1   client -> server   busy
 //   line 2   client -> server   journal: valid, space, length, offset
 //   line 3.. client -> server   journal: payload, one path MTU
+//   behind it   server alone    is_used, client: of a page that outlives its server (pages.h)
 //
 // The journal makes a WRITE of at most one path MTU atomic with respect to death. The client
 // records the WRITE, sets `valid`, applies it, and clears `valid`. If the client dies in between,
@@ -50,6 +51,8 @@ struct QueuePairPage {
   std::atomic<uint32_t> fences_heavily;  // set before the client sees the page
   alignas(64) std::atomic<uint32_t> busy;
   alignas(64) WriteJournal journal;
+  alignas(64) std::atomic<uint32_t> is_used;
+  std::array<char, 128> client;  // its process; ends with zeros
 };
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
@@ -79,6 +82,8 @@ inline bool FinishWrite(const WriteJournal& journal, const SharedMemory& memory)
   const uint32_t length = journal.length;
   const uint64_t offset = journal.offset;
   if (space > 1 || length == 0 || length > kPathMtu) return false;
+  // No client WRITEs to a lock table, and that of a former process is gone.
+  if (static_cast<Space>(space) == Space::kLockTable && memory.is_kept()) return false;
   const SpaceView& view = memory.view(static_cast<Space>(space));
   if (!view.Contains(offset, length)) return false;
   SharedCopy(view.data + offset, journal.payload.data(), length);

@@ -20,7 +20,7 @@
 
 namespace gossamer::shm {
 
-inline constexpr uint32_t kMagic = 0x67736d32;  // "gsm2": changes with these messages or the page
+inline constexpr uint32_t kMagic = 0x67736d33;  // "gsm3": changes with these messages or the page
 
 enum class HelloKind : uint32_t { kProbe, kQueuePair };
 
@@ -43,6 +43,7 @@ struct Welcome {
   uint64_t incarnation = 0;
   uint64_t token = 0;  // of the server's memory
   uint64_t queue_pair = 0;
+  uint64_t page_at = 0;  // of the queue pair, in its file
   uint64_t region_bytes = 0;
   uint64_t lock_table_bytes = 0;
   std::array<char, 128> reason{};

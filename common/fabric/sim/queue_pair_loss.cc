@@ -180,12 +180,10 @@ bool QueuePair::SetStatusesOfBroken() {
   const uint64_t heard_of = random.Below(2) == 0 ? succeeded : random.Below(succeeded + 1);
   uint64_t index = 0;
   bool told = false;
-  bool flushed = false;
   const auto end = [&](Verb& verb) {
     if (index++ < heard_of) return;
-    flushed = flushed || (told && random.Below(2) == 0);
     told = true;
-    verb.status = flushed ? VerbStatus::kFlushed : VerbStatus::kUnknown;
+    verb.status = VerbStatus::kUnknown;
     // A buffer that was being filled has undefined bytes.
     if (!verb.is_write() && verb.length != 0) {
       verb.local.data[random.Below(verb.length)] ^= std::byte{0xff};

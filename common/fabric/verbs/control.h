@@ -26,6 +26,7 @@
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"
 #include "common/fabric/verbs/wire.h"
+#include "common/random_id.h"
 #include "common/unique_fd.h"
 
 namespace gossamer::verbs {
@@ -76,7 +77,8 @@ class ControlService {
   Clock::time_point next_ask_;
   Clock::time_point next_tick_;
   std::map<uint64_t, int> queue_pairs_;  // by compute server
-  uint64_t next_connection_id_ = 1;
+  // Clients that were connected to a former process at this address name its ids.
+  uint64_t next_connection_id_ = RandomId() >> 2;
   std::atomic<bool> stopping_ = false;
   std::mutex fence_mutex_;
   std::vector<uint64_t> to_fence_;  // client uuids; guarded by fence_mutex_

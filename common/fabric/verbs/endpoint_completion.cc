@@ -92,7 +92,8 @@ void VerbsEndpoint::OnSent(QueuePair& queue_pair, uint32_t sequence) {
   }
 }
 
-// What was posted before the first failure has succeeded; what was posted after it is flushed.
+// What was posted before the first failure has succeeded. What was posted after it is not applied
+// if that was refused; otherwise nothing is known of it.
 void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_wc_status status) {
   OnSent(queue_pair, sequence - 1);
   if (queue_pair.in_flight.empty()) return;
@@ -109,6 +110,8 @@ void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_
                    << " failed on this side: " << ibv_wc_status_str(status);
     }
     queue_pair.failure_seen = true;
+    const bool is_refused = verbs[index].status == VerbStatus::kRemoteAccess;
+    queue_pair.behind_failure = is_refused ? VerbStatus::kFlushed : VerbStatus::kUnknown;
   }
   if (queue_pair.state == QueuePairState::kConnected) Break(queue_pair);
   if (index + 1 == first.requests) CompleteFirst(queue_pair);
@@ -133,7 +136,7 @@ void VerbsEndpoint::CompleteFirst(QueuePair& queue_pair) {
     }
     return;
   }
-  Finish(*posted.batch, queue_pair.failure_seen ? VerbStatus::kFlushed : VerbStatus::kSuccess);
+  Finish(*posted.batch, queue_pair.failure_seen ? queue_pair.behind_failure : VerbStatus::kSuccess);
 }
 
 void VerbsEndpoint::OnReply(QueuePair& queue_pair, const ibv_wc& completion) {
@@ -201,8 +204,8 @@ void VerbsEndpoint::EndBreaking(QueuePair& queue_pair) {
   while (!queue_pair.in_flight.empty()) {
     const Posted& first = queue_pair.in_flight.front();
     if (!queue_pair.failure_seen && first.kind == Posted::Kind::kBatch) {
-      first.batch->verbs()[first.first_verb].status = VerbStatus::kUnknown;
       queue_pair.failure_seen = true;
+      queue_pair.behind_failure = VerbStatus::kUnknown;
     }
     CompleteFirst(queue_pair);
   }

@@ -41,17 +41,27 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& opti
 
 Status VerbsMemoryPort::Open() {
   BOOST_OUTCOME_TRYV(Bind());
-  BOOST_OUTCOME_TRYV(MapInDram(options_.region_bytes, region_, registered_region_, info_.region));
-  // The registration has touched all of it. Of pages that vm.nr_hugepages reserves, none is
-  // transparent, and the mapping's own description stays.
-  memory_description_ = region_.description();
-  if (options_.huge_pages) {
-    memory_description_ = DescribeTouched(region_.span(), memory_description_);
-  }
-  const std::string nodes = DescribeNodes(region_.span());
-  if (!nodes.empty()) memory_description_ += ", " + nodes;
+  BOOST_OUTCOME_TRYV(MapRegion());
   info_.verbs_at_once = options_.one_verb_at_a_time ? 1 : 0;
   return MapLockTable();
+}
+
+Status VerbsMemoryPort::MapRegion() {
+  if (options_.kept != nullptr) {
+    region_ = options_.kept->region;
+    memory_description_ = options_.kept->description;
+    return Register(region_, region_.size(), registered_region_, info_.region);
+  }
+  BOOST_OUTCOME_TRYV(
+      MapInDram(options_.region_bytes, own_region_, registered_region_, info_.region));
+  region_ = own_region_.span();
+  // The registration has touched all of it. Of pages that vm.nr_hugepages reserves, none is
+  // transparent, and the mapping's own description stays.
+  memory_description_ = own_region_.description();
+  if (options_.huge_pages) memory_description_ = DescribeTouched(region_, memory_description_);
+  const std::string nodes = DescribeNodes(region_);
+  if (!nodes.empty()) memory_description_ += ", " + nodes;
+  return Ok();
 }
 
 // The address selects the device: the one whose interface has it.
@@ -88,14 +98,19 @@ Status VerbsMemoryPort::MapInDram(uint64_t bytes, MemoryMapping& memory, MemoryR
                                   RemoteMemory& description) {
   BOOST_OUTCOME_TRY(mapping, MapMemory(bytes, options_.huge_pages));
   memory = std::move(mapping);
-  const Status placed = PlaceMemory(memory.whole_pages(), options_.numa, NumaNodeOf(*device_));
+  return Register(memory.whole_pages(), bytes, registration, description);
+}
+
+Status VerbsMemoryPort::Register(std::span<std::byte> pages, uint64_t bytes,
+                                 MemoryRegion& registration, RemoteMemory& description) {
+  const Status placed = PlaceMemory(pages, options_.numa, NumaNodeOf(*device_));
   if (!placed) LOG(WARNING) << placed.error().message;
   if (options_.touch) {
-    BOOST_OUTCOME_TRYV(options_.touch(memory.span()));
+    BOOST_OUTCOME_TRYV(options_.touch(pages.first(bytes)));
   }
-  BOOST_OUTCOME_TRY(registered, device_->Register(memory.data(), memory.bytes(), kRemoteRights));
+  BOOST_OUTCOME_TRY(registered, device_->Register(pages.data(), bytes, kRemoteRights));
   registration = std::move(registered);
-  description = Describe(*registration, reinterpret_cast<uintptr_t>(memory.data()), memory.bytes());
+  description = Describe(*registration, reinterpret_cast<uintptr_t>(pages.data()), bytes);
   return Ok();
 }
 

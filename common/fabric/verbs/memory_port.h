@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,7 @@ class VerbsMemoryPort final : public MemoryPort {
   // network.
   bool observes_death() const override { return false; }
   void Stop() override;
-  std::span<std::byte> region() override { return region_.span(); }
+  std::span<std::byte> region() override { return region_; }
   std::string address() const override { return ToString(address_); }
   const LockTableFacts& lock_table() const override { return lock_facts_; }
   uint32_t path_mtu() const override { return path_mtu_; }
@@ -41,9 +42,13 @@ class VerbsMemoryPort final : public MemoryPort {
 
  private:
   Status Bind();
+  Status MapRegion();
   // Maps and registers memory.
   Status MapInDram(uint64_t bytes, MemoryMapping& memory, MemoryRegion& registration,
                    RemoteMemory& description);
+  // Decides where the pages lie, has them, and registers them.
+  Status Register(std::span<std::byte> pages, uint64_t bytes, MemoryRegion& registration,
+                  RemoteMemory& description);
   Status MapLockTable();
 
   const MemoryPortOptions options_;
@@ -56,7 +61,8 @@ class VerbsMemoryPort final : public MemoryPort {
   std::vector<std::pair<std::string, std::string>> facts_;
   ConnectReply info_;
 
-  MemoryMapping region_;
+  std::span<std::byte> region_;
+  MemoryMapping own_region_;  // unless it is kept
   std::string memory_description_;
   MemoryRegion registered_region_;
   // The lock table: in DRAM, or on the device.

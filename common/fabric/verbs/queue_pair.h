@@ -101,8 +101,9 @@ struct QueuePair {
   ServerId server;
   QueuePairState state = QueuePairState::kBroken;
   bool was_connected = false;
-  bool failure_seen = false;  // Everything that completes from now on is flushed.
-  uint16_t epoch = 0;         // Distinguishes completions of earlier queue pairs.
+  bool failure_seen = false;
+  VerbStatus behind_failure = VerbStatus::kUnknown;  // of everything that completes after it
+  uint16_t epoch = 0;  // Distinguishes completions of earlier queue pairs.
   Connection connection;
   RemoteMemory memory[2];  // by Space
 

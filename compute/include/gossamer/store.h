@@ -66,6 +66,9 @@ struct OpenOptions {
   // read.
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
+  // For so long an operation waits for a memory server that has ended, and whose memory outlives
+  // its process (`gossamer-memory --region`), to come back; then it is NodeUnreachable.
+  uint32_t reconnect_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
   // Sessions that will be open at the same time. verbs: `Store::Open` fails if the limit on locked
   // memory is too low for them.

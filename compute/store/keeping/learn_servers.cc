@@ -1,4 +1,4 @@
-// OpenStore: memory servers that join later, or could not be reached at first.
+// OpenStore: memory servers that join later, come back, or could not be reached at first.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -16,13 +16,15 @@ void OpenStore::NoteUnreachable(ServerId server, const Error& why,
   unreachable_.insert_or_assign(server, Unreachable{why, now + RestAfterTry(now - began)});
 }
 
-Status OpenStore::LearnServer(ServerId server) {
+Status OpenStore::LearnServer(ServerId server, uint64_t gone) {
   const std::lock_guard lock(learn_mutex_);
-  if (shared_->servers.Find(server) != nullptr) return Ok();  // found for an earlier search
+  const ServerInfo* const before = shared_->servers.Find(server);
+  // Found for an earlier search.
+  if (before != nullptr && (gone == 0 || before->incarnation != gone)) return Ok();
   const Endpoint::Clock::time_point began = control_->Now();
   const auto known = unreachable_.find(server);
   if (known != unreachable_.end() && began < known->second.until) return known->second.why;
-  const Status learnt = FindAndAdd(server);
+  const Status learnt = FindAndAdd(server, gone);
   if (learnt) {
     unreachable_.erase(server);
   } else {
@@ -31,7 +33,7 @@ Status OpenStore::LearnServer(ServerId server) {
   return learnt;
 }
 
-Status OpenStore::FindAndAdd(ServerId server) {
+Status OpenStore::FindAndAdd(ServerId server, uint64_t gone) {
   const std::string name = fmt::format("memory server {}", ToInteger(server));
   const Error unknown = MakeError(Code::kNodeUnreachable,
                                   name + " is named by the tree, but not by the store's record");
@@ -55,6 +57,9 @@ Status OpenStore::FindAndAdd(ServerId server) {
   }
   if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
   if (member == nullptr) return unknown;
+  if (gone != 0 && member->incarnation == gone) {
+    return MakeError(Code::kNodeUnreachable, name + " has not come back yet");
+  }
   return AddServer(record, *member);
 }
 

@@ -111,7 +111,8 @@ void LeaseKeeper::RenewDue(Scheduler& scheduler) {
     Kept& kept = known->second;
     if (is_new && server->lease_ms == 0) kept.due = now + kWithoutExpiry;
     if (kept.due <= now && !kept.is_asking) {
-      if (!kept.is_connected && !scheduler.endpoint().IsAttached(server->id)) {
+      const bool is_another = kept.incarnation != server->incarnation;
+      if (!kept.is_connected && (is_another || !scheduler.endpoint().IsAttached(server->id))) {
         // Connecting blocks: connect only to the server that has been due longest, and only when no
         // answer is outstanding.
         if (lost == nullptr || kept.due < kept_[lost->id].due) lost = server;
@@ -135,7 +136,10 @@ void LeaseKeeper::RenewDue(Scheduler& scheduler) {
 void LeaseKeeper::Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept) {
   Status connected = Ok();
   if (port_ != nullptr) connected = port_->Connect(server.id, server.address, server.incarnation);
-  if (connected) connected = endpoint.Attach(server.id);
+  const bool is_another = std::exchange(kept.incarnation, server.incarnation) != server.incarnation;
+  if (connected) {
+    connected = is_another ? endpoint.Reconnect(server.id) : endpoint.Attach(server.id);
+  }
   kept.is_connected = connected.has_value();
   kept.is_registered = false;
   if (connected) return;

@@ -79,6 +79,7 @@ class LeaseKeeper {
     Clock::time_point due{};
     bool is_registered = false;  // over the keeper's queue pair
     bool is_connected = false;
+    uint64_t incarnation = 0;  // of the server that it was connected to
     bool has_failed = false;
     bool is_asking = false;
     std::optional<uint16_t> refusals;  // that the server has told of

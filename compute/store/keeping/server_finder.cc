@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kLookInterval{500};
 
 SearchState ServerFinder::Find(ServerSearch& search) {
   if (!uses_thread_) {
-    search.found = find_(search.server);
+    search.found = find_(search.server, search.gone);
     return SearchState::kEnded;
   }
   const std::lock_guard guard(mutex_);
@@ -69,7 +69,7 @@ void ServerFinder::Run() {
     ServerSearch& search = *searches_.front();
     searches_.pop_front();
     lock.unlock();
-    search.found = find_(search.server);
+    search.found = find_(search.server, search.gone);
     Scheduler::Wake(search);  // the search may be gone afterwards
     lock.lock();
   }

@@ -1,4 +1,4 @@
-// ServerFinder: makes memory servers known that joined after the store was opened.
+// ServerFinder: makes memory servers known that joined after the store was opened, or came back.
 //
 // Finding a server reads the bootstrap and connects: seconds if one of them is silent. Sessions
 // leave that to a thread, so that only the operations that need the server wait for it.
@@ -21,9 +21,12 @@ namespace gossamer {
 
 class ServerFinder {
  public:
-  // `find` blocks until the server is known, or returns why it is not. `find_new` blocks until all
+  using FindServer = std::function<Status(ServerId, uint64_t gone)>;
+
+  // `find` blocks until the server is known, in another incarnation than the one that is gone if
+  // that is not 0, or returns why it is not. `find_new` blocks until all
   // servers are known that have joined, as far as they can be reached.
-  ServerFinder(std::function<Status(ServerId)> find, std::function<void()> find_new)
+  ServerFinder(FindServer find, std::function<void()> find_new)
       : find_(std::move(find)), find_new_(std::move(find_new)) {}
   ~ServerFinder() { Stop(); }
 
@@ -47,7 +50,7 @@ class ServerFinder {
   // Has the thread run. Requires (unchecked): the mutex.
   Status StartRunning();
 
-  const std::function<Status(ServerId)> find_;
+  const FindServer find_;
   const std::function<void()> find_new_;
   bool uses_thread_ = false;
   std::mutex mutex_;  // guards the rest

@@ -131,13 +131,11 @@ void FaultyEndpoint::Start(Single& single, ServerId server) {
     plan_.broke = true;
     broken_.insert(server);
     uint64_t applied = plan_.applied;
-    bool first = true;
     for (const std::unique_ptr<Flight>& flight : flights_) {
       if (flight->batch->server() != server) continue;
       for (const std::unique_ptr<Single>& other : flight->singles) {
         if (other->posted) continue;
-        other->lost = first ? VerbStatus::kUnknown : plan_.behind;
-        first = false;
+        other->lost = VerbStatus::kUnknown;
         ++plan_.lost;
         const Verb& verb = other->batch.verbs()[0];
         if (applied == 0 && verb.is_write()) {

@@ -40,12 +40,10 @@ struct FaultPlan {
   // Servers that do not answer: verbs wait that have not started there.
   std::set<ServerId> silent;
 
-  // The verb of this number, counted from 1, ends as kUnknown. Verbs behind it on its queue pair
-  // end as `behind`, and all later posts as kFlushed (E3). The first `applied` verbs from
-  // `break_at` on take effect.
+  // The verb of this number, counted from 1, and those behind it on its queue pair end as kUnknown,
+  // and all later posts as kFlushed (E3). The first `applied` verbs from `break_at` on take effect.
   uint64_t break_at = kNever;
   uint64_t applied = 0;
-  VerbStatus behind = VerbStatus::kFlushed;
   // Whether the server can be reconnected after that, and how many reconnections can succeed in
   // all.
   bool can_reconnect = false;

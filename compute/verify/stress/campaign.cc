@@ -35,6 +35,7 @@ Campaign::Campaign(const StressOptions& options, const std::string& directory, C
   open_.fabric = options.fabric;
   open_.rdma = options.rdma;
   open_.connection_timeout_ms = options.connection_timeout_ms;
+  open_.reconnect_ms = options.reconnect_ms;
 }
 
 bool Campaign::is_late() const {
@@ -94,7 +95,7 @@ Status Campaign::Disturb(Clients& clients) {
   // An era with few disturbances must last for some time too.
   const std::chrono::milliseconds least(10 * options_.kill_ms);
   disturbances_.BeginPart(restarts_ + 1, uint64_t{options_.restarts} + 1);
-  while (!is_late() && !clients.is_used_up()) {
+  while (!is_late() && (options_.kills == 0 || !clients.is_used_up())) {
     const bool is_old = Clock::now() - start >= least && clients.SurvivorsWork(board_);
     if (!disturbances_.has_more(clients) && is_old) break;
     board_.progress_permille = disturbances_.permille(clients);

@@ -179,6 +179,7 @@ Status RunClient(const StressOptions& options, uint32_t client, const std::strin
   open.fabric = options.fabric;
   open.rdma = options.rdma;
   open.connection_timeout_ms = options.connection_timeout_ms;
+  open.reconnect_ms = options.reconnect_ms;
   open.cache_bytes = options.cache_bytes;
   open.lock_timeout_ms = options.lock_timeout_ms;
   ClientReport& report = board->clients[client];

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <csignal>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "common/program/fabric_flags.h"
@@ -33,6 +35,20 @@ Result<std::unique_ptr<Cluster>> Cluster::Start(const StressOptions& options,
   return cluster;
 }
 
+Cluster::~Cluster() {
+  servers_.clear();
+  for (uint32_t place = 0; place <= guest_place(); ++place) {
+    std::error_code ignored;
+    if (options_.returns != 0) std::filesystem::remove(RegionOf(place), ignored);
+  }
+}
+
+std::string Cluster::RegionOf(uint32_t place) const {
+  if (options_.returns == 0) return {};
+  const std::string run = std::filesystem::path(directory_).filename().string();
+  return fmt::format("{}/{}-{}.region", options_.region_directory, run, place);
+}
+
 Status Cluster::StartServer(uint32_t place, const std::string& store) {
   const StoreParameters& parameters = options_.parameters;
   std::vector<std::string> arguments = {
@@ -45,6 +61,7 @@ Status Cluster::StartServer(uint32_t place, const std::string& store) {
       fmt::format("--max_key_bytes={}", parameters.max_key_bytes),
       fmt::format("--inline_value_bytes={}", parameters.inline_value_bytes),
   };
+  if (options_.returns != 0) arguments.push_back("--region=" + RegionOf(place));
   if (!options_.chunk_bytes.empty()) arguments.push_back("--chunk_bytes=" + options_.chunk_bytes);
   if (!options_.lease_ms.empty()) arguments.push_back("--lease_ms=" + options_.lease_ms);
   if (!options_.listen.empty()) {

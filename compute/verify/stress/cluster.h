@@ -17,6 +17,8 @@ namespace gossamer::stress {
 
 class Cluster {
  public:
+  ~Cluster();
+
   // Returns once all servers are ready. `directory` belongs to the run.
   static Result<std::unique_ptr<Cluster>> Start(const StressOptions& options,
                                                 const std::string& directory);
@@ -49,6 +51,9 @@ class Cluster {
  private:
   Cluster(const StressOptions& options, const std::string& directory)
       : options_(options), directory_(directory), servers_(options.servers + 1) {}
+
+  // The file with the memory of the server in that place; empty: its memory dies with it.
+  std::string RegionOf(uint32_t place) const;
 
   const StressOptions& options_;
   const std::string directory_;

@@ -39,13 +39,15 @@ Disturbances::Disturbances(const StressOptions& options, Cluster& cluster, const
   open_.fabric = options.fabric;
   open_.rdma = options.rdma;
   open_.connection_timeout_ms = options.connection_timeout_ms;
+  open_.reconnect_ms = options.reconnect_ms;
   kills_.total = options.kills;
   flushes_.total = options.flushes;
   stops_.total = options.stops;
+  returns_.total = options.returns;
 }
 
 void Disturbances::BeginPart(uint64_t part, uint64_t parts) {
-  for (Quota* quota : {&kills_, &flushes_, &stops_}) {
+  for (Quota* quota : {&kills_, &flushes_, &stops_, &returns_}) {
     quota->due = quota->total * part / parts;
     quota->begun_with = quota->done;
   }
@@ -54,13 +56,13 @@ void Disturbances::BeginPart(uint64_t part, uint64_t parts) {
 void Disturbances::CountKills(const Clients& clients) { kills_.done = clients.kills(); }
 
 bool Disturbances::has_more(const Clients& clients) const {
-  return clients.kills() < kills_.due || flushes_.left() + stops_.left() != 0;
+  return clients.kills() < kills_.due || flushes_.left() + stops_.left() + returns_.left() != 0;
 }
 
 uint32_t Disturbances::permille(const Clients& clients) const {
   uint64_t done = clients.kills() - kills_.begun_with + 1;
   uint64_t due = std::max(kills_.due, kills_.begun_with) - kills_.begun_with + 1;
-  for (const Quota* quota : {&flushes_, &stops_}) {
+  for (const Quota* quota : {&flushes_, &stops_, &returns_}) {
     done += quota->done - quota->begun_with;
     due += std::max(quota->due, quota->begun_with) - quota->begun_with;
   }
@@ -77,13 +79,15 @@ Status Disturbances::Next(Clients& clients) {
   clients.Poll();
   CountKills(clients);
   const uint64_t kills = clients.is_used_up() ? 0 : kills_.left();
-  const uint64_t all = kills + flushes_.left() + stops_.left();
+  const uint64_t all = kills + flushes_.left() + stops_.left() + returns_.left();
   if (all == 0) return Ok();
   const uint64_t dice = random_.Below(all);
   if (dice < kills) {
     clients.KillOne(board_);
   } else if (dice < kills + flushes_.left()) {
     return LoseRecord(clients, true);
+  } else if (dice < kills + flushes_.left() + returns_.left()) {
+    return ReturnServer(clients);
   } else {
     StopServer(clients);
   }
@@ -197,9 +201,49 @@ void Disturbances::StopServer(Clients& clients) {
   faults_.push_back(fault);
 }
 
+Status Disturbances::ReturnServer(Clients& clients) {
+  ++returns_.done;
+  Fault fault;
+  fault.kind = FaultKind::kReturn;
+  fault.leaves_doubt = options_.fabric != "shm";
+  const auto server = static_cast<uint32_t>(random_.Below(options_.servers));
+  fault.server = server;
+  fault.from = NowNs();
+  fault.until = history::kNever;
+  const size_t index = faults_.size();
+  faults_.push_back(fault);
+  BOOST_OUTCOME_TRYV(cluster_.End(server, SIGKILL));
+  faults_[index].gone = NowNs();
+  // A client dies while the server is away, and perhaps another one while it starts.
+  CountKills(clients);
+  if (kills_.left() != 0 && !clients.is_used_up() && random_.Below(2) == 0) {
+    clients.KillOne(board_, true);
+  }
+  const auto until =
+      Clock::now() + std::chrono::milliseconds(1 + random_.Below(options_.absence_ms));
+  while (Clock::now() < until) {
+    clients.Poll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const int64_t start = NowNs();
+  BOOST_OUTCOME_TRYV(cluster_.StartServer(server));
+  faults_[index].back = NowNs();
+  longest_start_ = std::max(longest_start_, std::chrono::nanoseconds(NowNs() - start));
+  faults_[index].until = faults_[index].back + kBusyMachine.count();
+  return Ok();
+}
+
 void Disturbances::Judge(Findings& findings) const {
-  for (const Quota* quota : {&flushes_, &stops_}) {
-    if (quota->done < quota->total) findings.Wrong("there was no time for all flushes or stops");
+  for (const Quota* quota : {&flushes_, &stops_, &returns_}) {
+    if (quota->done < quota->total) {
+      findings.Wrong("there was no time for all flushes, stops or returns");
+    }
+  }
+  if (returns_.total != 0) {
+    std::cout << "returns     " << HumanQuantity(returns_.done, "memory server")
+              << " killed; each served again at most "
+              << HumanDuration(std::chrono::duration<double>(longest_start_).count())
+              << " after its start\n";
   }
   if (flushes_.total == 0) return;
   std::cout << "memcached   forgot " << HumanQuantity(flushes_.done, "time")

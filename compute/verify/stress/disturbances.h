@@ -1,5 +1,6 @@
-// What a campaign does to processes while a store lives: it kills clients, stops memory servers for
-// a while, and makes memcached forget. None of it costs data.
+// What a campaign does to processes while a store lives: it kills clients, and memory servers that
+// come back with their memory, stops memory servers for a while, and makes memcached forget. None
+// of it costs data.
 #pragma once
 
 #include <chrono>
@@ -59,6 +60,7 @@ class Disturbances {
   void AwaitRecord(size_t fault, std::optional<int64_t> since);
   Status AddGuest();
   void StopServer(Clients& clients);
+  Status ReturnServer(Clients& clients);
 
   const StressOptions& options_;
   Cluster& cluster_;
@@ -71,9 +73,11 @@ class Disturbances {
   Quota kills_;
   Quota flushes_;
   Quota stops_;
+  Quota returns_;
   bool has_guest_ = false;
   uint64_t guests_ = 0;
   std::chrono::nanoseconds longest_absence_{0};
+  std::chrono::nanoseconds longest_start_{0};  // of a server that comes back
 };
 
 }  // namespace gossamer::stress

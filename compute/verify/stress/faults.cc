@@ -42,6 +42,14 @@ bool ExplainsRestart(const Fault& fault, const FailedCall& failed) {
   }
 }
 
+// Open stores wait. A store is not opened while the server is away.
+bool ExplainsReturn(const Fault& fault, const FailedCall& failed) {
+  if (failed.code == Code::kMaybeApplied) return failed.call == Call::kWrite && fault.leaves_doubt;
+  const bool opens =
+      failed.call == Call::kOpen || failed.call == Call::kNewSession || failed.call == Call::kStat;
+  return failed.code == Code::kNodeUnreachable && opens;
+}
+
 // With server 0 the record of its store goes, and the server that takes its place makes another
 // store of that name. So any server that a client of the old store looks for cannot be found.
 bool MakesAnotherStore(const Fault& fault, const FailedCall& failed) {
@@ -94,6 +102,7 @@ bool ExplainsLoss(const FailedCall& failed) {
 std::string_view FaultName(FaultKind kind) {
   switch (kind) {
     case FaultKind::kRestart: return "restart of a memory server";
+    case FaultKind::kReturn: return "return of a memory server with its memory";
     case FaultKind::kStop: return "stop of a memory server for a while";
     case FaultKind::kFlush: return "flush of memcached";
     case FaultKind::kMemcachedRestart: return "restart of memcached";
@@ -111,6 +120,7 @@ bool Explains(const Fault& fault, const FailedCall& failed) {
   if (fault.client && *fault.client != failed.client) return false;
   switch (fault.kind) {
     case FaultKind::kRestart: return ExplainsRestart(fault, failed);
+    case FaultKind::kReturn: return ExplainsReturn(fault, failed);
     case FaultKind::kStop: return ExplainsStop(fault, failed);
     case FaultKind::kFlush: return ExplainsFlush(failed);
     case FaultKind::kMemcachedRestart: return ExplainsMemcachedRestart(failed);

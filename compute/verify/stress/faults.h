@@ -18,7 +18,8 @@
 namespace gossamer::stress {
 
 enum class FaultKind : uint8_t {
-  kRestart,           // of a memory server
+  kRestart,           // of a memory server, without its memory
+  kReturn,            // a memory server is killed, and comes back with its memory
   kStop,              // a memory server stops and resumes later
   kFlush,             // of memcached
   kMemcachedRestart,  // memcached comes back empty
@@ -37,6 +38,8 @@ struct Fault {
   int64_t gone = 0;
   int64_t back = 0;
   int64_t until = 0;
+  // kReturn: on this fabric, the fate of what was posted when the server was killed is not known.
+  bool leaves_doubt = false;
 };
 
 bool Explains(const Fault& fault, const FailedCall& failed);

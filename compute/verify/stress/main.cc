@@ -47,6 +47,13 @@ DEFINE_uint32(
     restarts, 0,
     "end (SIGKILL or SIGTERM) memory servers and start others at their addresses, so often "
     "in all; clients go on with what is left of their store, and then open the next one");
+DEFINE_uint32(returns, 0,
+              "kill (SIGKILL) memory servers whose memory is in files, so often in all, and start "
+              "them again: "
+              "they go on with it, and clients notice nothing but a pause");
+DEFINE_uint32(reconnect_ms, 10'000, "with --returns: how long clients wait for such a server");
+DEFINE_uint32(absence_ms, 200, "with --returns: longest time from the kill to the next start");
+DEFINE_string(region_directory, "/dev/shm", "with --returns: where the files are");
 DEFINE_uint32(flushes, 0,
               "with --bootstrap=memcached: flush it, or kill it and start it again, so often");
 DEFINE_uint32(stops, 0, "stop random memory servers (SIGSTOP) for a while, so often");
@@ -84,12 +91,18 @@ constexpr ProgramInfo kProgram{
 Status CheckFaults(const StressOptions& options) {
   const bool has_faults = options.is_campaign() || options.reopen;
   if (has_faults && (FLAGS_local || options.pause_ms != 0)) {
-    return MakeError(Code::kInvalidArgument,
-                     "--kills, --restarts, --flushes, --stops, --reopen and --loss_ms need "
-                     "processes (not --local), and no --pause_ms");
+    return MakeError(
+        Code::kInvalidArgument,
+        "--kills, --restarts, --returns, --flushes, --stops, --reopen and --loss_ms need "
+        "processes (not --local), and no --pause_ms");
   }
-  if (options.kill_ms == 0 || options.stop_ms == 0) {
-    return MakeError(Code::kInvalidArgument, "--kill_ms and --stop_ms: give at least 1");
+  if (options.kill_ms == 0 || options.stop_ms == 0 || options.absence_ms == 0) {
+    return MakeError(Code::kInvalidArgument,
+                     "--kill_ms, --stop_ms and --absence_ms: give at least 1");
+  }
+  if (options.returns != 0 && options.restarts != 0) {
+    return MakeError(Code::kInvalidArgument,
+                     "--returns keeps what --restarts loses: give one of them");
   }
   if (options.flushes != 0 && options.bootstrap != "memcached") {
     return MakeError(Code::kInvalidArgument, "--flushes needs --bootstrap=memcached");
@@ -124,6 +137,7 @@ Result<StressOptions> OptionsFromFlags() {
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes));
   options.cache_bytes = cache_bytes;
   options.lock_timeout_ms = FLAGS_lock_timeout_ms;
+  options.reconnect_ms = FLAGS_reconnect_ms;
   options.operations = FLAGS_operations;
   options.hot_keys = FLAGS_hot_keys;
   options.long_percent = FLAGS_long_percent;
@@ -133,6 +147,9 @@ Result<StressOptions> OptionsFromFlags() {
   options.kill_ms = FLAGS_kill_ms;
   options.restarts = FLAGS_restarts;
   options.witness_ms = FLAGS_witness_ms;
+  options.returns = FLAGS_returns;
+  options.absence_ms = FLAGS_absence_ms;
+  options.region_directory = FLAGS_region_directory;
   options.flushes = FLAGS_flushes;
   options.stops = FLAGS_stops;
   options.stop_ms = FLAGS_stop_ms;

@@ -50,6 +50,7 @@ struct StressOptions {
   StoreParameters parameters;
   uint64_t cache_bytes = uint64_t{64} << 20;
   uint32_t lock_timeout_ms = 60'000;
+  uint32_t reconnect_ms = 10'000;
   std::string chunk_bytes;  // empty: the memory server's default
   std::string lease_ms;     // empty: the memory server's default
 
@@ -67,6 +68,11 @@ struct StressOptions {
   // Restarts of memory servers at the same address. A server's data is lost, so that each restart
   // of server 0 begins another era (campaign.h).
   uint32_t restarts = 0;
+  // Kills of memory servers whose memory outlives them. They come back with it after up to
+  // `absence_ms`.
+  uint32_t returns = 0;
+  uint32_t absence_ms = 200;
+  std::string region_directory = "/dev/shm";  // where that memory is
   uint32_t witness_ms = 3000;  // how long clients go on with the rest of a store after a restart
   uint32_t flushes = 0;        // memcached forgets: it is flushed, or dies and returns
   uint32_t stops = 0;          // a memory server stops (SIGSTOP) and resumes later
@@ -79,8 +85,10 @@ struct StressOptions {
   uint64_t seed = 1;
 
   // The run lasts as long as its faults, not its operations.
-  bool is_paced() const { return restarts + flushes + stops + loss_ms != 0; }
-  bool is_campaign() const { return kills + restarts + flushes + stops != 0 || loss_ms != 0; }
+  bool is_paced() const { return restarts + returns + flushes + stops + loss_ms != 0; }
+  bool is_campaign() const {
+    return kills + restarts + returns + flushes + stops != 0 || loss_ms != 0;
+  }
 
   // Every life of a client is a separate client. As many as the kills may end before doing
   // anything.

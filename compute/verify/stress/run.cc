@@ -65,6 +65,7 @@ Status RunOperations(const StressOptions& options, const std::string& directory,
   open.fabric = options.fabric;
   open.rdma = options.rdma;
   open.connection_timeout_ms = options.connection_timeout_ms;
+  open.reconnect_ms = options.reconnect_ms;
   BOOST_OUTCOME_TRY(store, Store::Open(open));
   BOOST_OUTCOME_TRYV(Preload(*store, options, 0));
   const Clock::time_point start = Clock::now();
@@ -88,6 +89,7 @@ void PrintPlan(const StressOptions& options, const std::string& where) {
   if (options.is_campaign()) {
     std::cout << HumanQuantity(options.kills, "kill") << ", "
               << HumanQuantity(options.restarts, "restart") << ", "
+              << HumanQuantity(options.returns, "return") << ", "
               << HumanQuantity(options.flushes, "flush", "flushes") << ", "
               << HumanQuantity(options.stops, "stop") << (options.reopen ? ", reopening" : "")
               << (options.loss_ms == 0 ? "" : ", losing connections");

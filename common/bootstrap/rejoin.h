@@ -1,0 +1,42 @@
+// Rejoining: how a memory server comes back to its store with its memory.
+//
+// Its region has the store's id and its own. So it asks nobody: it takes its place in the record,
+// with a new incarnation and address, once it serves (`BringUp`), alone among the joiners of that
+// name (Bootstrap::LockForJoin):
+//
+//   the record                                     it
+//   names an incarnation that this server had      replaces its own entry
+//   names it not                                   adds its entry
+//   names another incarnation under its id         refuses: its region is not the last one
+//   is lost, or a note                             puts back what its region has noted of it, with a
+//                                                  new `restored` (membership.h)
+//   is another store's                             refuses, unless that store's server 0 is dead and
+//                                                  its memory is gone: then puts its own record back
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/bootstrap/membership.h"
+
+namespace gossamer {
+
+struct Returning {
+  MemberIdentity identity;        // with a new incarnation
+  std::vector<uint64_t> earlier;  // incarnations that a record may name
+  std::string known;              // the text of the record, as the region has noted it; or empty
+};
+
+// Errors:
+//   - InvalidArgument if the record has another server under this one's id, or other parameters, or
+//     is that of another store; or for an address that a record cannot hold;
+//   - NodeUnreachable for a bootstrap that does not answer;
+//   - Contended when the record keeps changing;
+//   - all errors of `bring_up`, which is called once.
+Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
+                           const Returning& returning, const LivenessProbe& probe,
+                           const BringUp& bring_up);
+
+}  // namespace gossamer

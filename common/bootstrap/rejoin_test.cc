@@ -1,0 +1,205 @@
+#include "common/bootstrap/rejoin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/bootstrap/member_test_support.h"
+#include "common/process.h"
+#include "common/random_id.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RejoinTest : public MemberTest {
+ protected:
+  static JoinOptions Options() {
+    JoinOptions options;
+    options.store = "s";
+    options.fabric = "shm";
+    options.region = "/dev/shm/r";
+    return options;
+  }
+  Result<Joined> JoinWithRegion() {
+    return JoinStore(bootstrap_, Options(), Probe(),
+                     [](const MemberIdentity& identity) -> Result<std::string> {
+                       return fmt::format("address-{}", ToInteger(identity.server));
+                     });
+  }
+  // What the region of `joined` says of it. Its process has ended.
+  Returning Leave(const Joined& joined) {
+    states_[joined.identity.incarnation] = Liveness::kDead;
+    Returning returning;
+    returning.identity = joined.identity;
+    returning.identity.incarnation = RandomId();
+    returning.earlier = joined.earlier;
+    returning.earlier.insert(returning.earlier.begin(), joined.identity.incarnation);
+    returning.known = EncodeStoreRecord(joined.record);
+    return returning;
+  }
+  Result<Joined> Rejoin(const Returning& returning, const JoinOptions& options = Options()) {
+    return RejoinStore(bootstrap_, options, returning, Probe(),
+                       [this](const MemberIdentity&) -> Result<std::string> {
+                         ++served_;
+                         return std::string("address-back");
+                       });
+  }
+  void LoseRecord() {
+    const auto text = bootstrap_.Get("s").value();
+    ASSERT_TRUE(bootstrap_.CompareAndSwap("s", text, std::nullopt).value());
+  }
+
+  int served_ = 0;
+};
+
+TEST_F(RejoinTest, TakesItsOwnPlace) {
+  const Joined first = JoinWithRegion().value();
+  const Joined second = JoinWithRegion().value();
+  const Returning returning = Leave(first);
+  const Result<Joined> back = Rejoin(returning);
+  ASSERT_TRUE(back) << back.error().ToString();
+  EXPECT_EQ(back.value().identity.store_id, first.identity.store_id);
+  EXPECT_THAT(Servers(), ElementsAre(0, 1));
+  const StoreRecord record = Record().value();
+  EXPECT_EQ(record.servers[0].incarnation, returning.identity.incarnation);
+  EXPECT_EQ(record.servers[0].address, "address-back");
+  EXPECT_EQ(record.servers[0].region, "/dev/shm/r");
+  EXPECT_EQ(record.servers[1].incarnation, second.identity.incarnation);
+  EXPECT_EQ(record.next_server, 2);
+  EXPECT_EQ(record.restored, 0u);
+  EXPECT_EQ(served_, 1);
+}
+
+// It was killed after it had begun another life, and before that was recorded.
+TEST_F(RejoinTest, TakesItsPlaceFromAnyLifeBefore) {
+  const Joined first = JoinWithRegion().value();
+  Returning returning = Leave(first);
+  returning.earlier.insert(returning.earlier.begin(), RandomId());
+  ASSERT_TRUE(Rejoin(returning));
+  EXPECT_EQ(Record().value().servers[0].incarnation, returning.identity.incarnation);
+}
+
+TEST_F(RejoinTest, ADeadServerWithItsMemoryIsNotReplaced) {
+  const Joined first = JoinWithRegion().value();
+  const Joined second = JoinWithRegion().value();
+  states_[second.identity.incarnation] = Liveness::kDead;
+  ASSERT_TRUE(JoinWithRegion()) << "server 1 comes back";
+  states_[first.identity.incarnation] = Liveness::kDead;
+  const Result<Joined> refused = JoinWithRegion();
+  ASSERT_FALSE(refused) << "server 0 has the store's root";
+  EXPECT_EQ(refused.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(refused.error().message, HasSubstr("start it again, with --region=/dev/shm/r"));
+  FindOptions find;
+  find.store = "s";
+  find.probe = Probe();
+  EXPECT_THAT(FindStore(bootstrap_, find).error().message, HasSubstr("--region=/dev/shm/r"));
+}
+
+TEST_F(RejoinTest, AFileThatIsNotThereBringsNobodyBack) {
+  MemberRecord member;
+  EXPECT_FALSE(MayReturn(member)) << "without a file";
+  member.region = "/dev/null/none";
+  member.host = HostName();
+  member.process = "-";
+  EXPECT_TRUE(MayReturn(member)) << "nobody knows where that is";
+  const std::string own = OwnProcessIdentity();
+  member.process = own.substr(0, own.rfind('/')) + "/1";  // a process of before, with this one's id
+  EXPECT_FALSE(MayReturn(member));
+  member.region = "/dev/null";
+  EXPECT_TRUE(MayReturn(member));
+  member.region = "/dev/null/none";
+  member.host = "another";
+  EXPECT_TRUE(MayReturn(member));
+}
+
+TEST_F(RejoinTest, PutsALostRecordBack) {
+  const Joined first = JoinWithRegion().value();
+  const Joined second = JoinWithRegion().value();
+  Returning returning = Leave(second);
+  LoseRecord();
+  ASSERT_TRUE(Rejoin(returning));
+  EXPECT_THAT(Servers(), ElementsAre(0, 1)) << "as the region has noted it";
+  EXPECT_NE(Record().value().restored, 0u);
+  EXPECT_EQ(Record().value().store_id, first.identity.store_id);
+
+  // Nothing was noted: others add themselves.
+  returning = Leave(Joined{{first.identity.store_id, returning.identity.incarnation, ServerId{1}},
+                           Record().value(),
+                           {}});
+  returning.known.clear();
+  LoseRecord();
+  ASSERT_TRUE(Rejoin(returning));
+  EXPECT_THAT(Servers(), ElementsAre(1));
+  EXPECT_EQ(Record().value().next_server, 2);
+  EXPECT_EQ(MemberOf(first).LookAfterRecord().finding, Finding::kMerged);
+  EXPECT_THAT(Servers(), ElementsAre(0, 1));
+}
+
+// Another member puts back a record that it read before the server came back.
+TEST_F(RejoinTest, AMemberTakesItsPlaceFromALifeBefore) {
+  const Joined first = JoinWithRegion().value();
+  const auto text = bootstrap_.Get("s").value();
+  const Joined back = Rejoin(Leave(first)).value();
+  Member member = MemberOf(back);
+  EXPECT_EQ(member.LookAfterRecord().finding, Finding::kInPlace);
+  const auto now = bootstrap_.Get("s").value();
+  ASSERT_TRUE(bootstrap_.CompareAndSwap("s", now, text).value());
+  EXPECT_EQ(member.LookAfterRecord().finding, Finding::kMerged);
+  EXPECT_EQ(Record().value().servers.size(), 1u);
+  EXPECT_EQ(Record().value().servers[0].incarnation, back.identity.incarnation);
+}
+
+TEST_F(RejoinTest, AnOldRegionIsRefused) {
+  const Joined first = JoinWithRegion().value();
+  const Returning old = Leave(first);
+  ASSERT_TRUE(Rejoin(old));
+  Returning copy = Leave(first);  // a copy of the file, from before
+  const Result<Joined> refused = Rejoin(copy);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("this region is not the one"));
+  EXPECT_EQ(served_, 1) << "nobody was served from it";
+}
+
+TEST_F(RejoinTest, AnotherStoreOfThatNameIsLeftAlone) {
+  const Returning returning = Leave(JoinWithRegion().value());
+  LoseRecord();
+  const Joined other = Join(CreateMode::kNew).value();
+  Result<Joined> refused = Rejoin(returning);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("is another one now"));
+  states_[other.identity.incarnation] = Liveness::kSilent;
+  EXPECT_FALSE(Rejoin(returning)) << "it may live";
+  EXPECT_EQ(served_, 0);
+
+  states_[other.identity.incarnation] = Liveness::kDead;
+  ASSERT_TRUE(Rejoin(returning)) << "its memory is gone";
+  EXPECT_EQ(Record().value().store_id, returning.identity.store_id);
+}
+
+TEST_F(RejoinTest, AnotherStoreThatComesBackIsLeftAloneToo) {
+  const Returning returning = Leave(JoinWithRegion().value());
+  LoseRecord();
+  const Joined other = JoinWithRegion().value();
+  states_[other.identity.incarnation] = Liveness::kDead;
+  EXPECT_FALSE(Rejoin(returning));
+}
+
+TEST_F(RejoinTest, ServesOnlyWithTheParametersOfTheStore) {
+  const Returning returning = Leave(JoinWithRegion().value());
+  JoinOptions options = Options();
+  options.parameters.node_bytes = 512;
+  const Result<Joined> refused = Rejoin(returning, options);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("--node_bytes=1024"));
+  EXPECT_EQ(served_, 0);
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,166 @@
+// A memory server that comes back with its memory: open stores go on with it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/random.h"
+#include "compute/store/testing/bootstrapped_store.h"
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kReturnKeys = 2000;
+
+class ReturnTest : public BootstrappedStore {
+ protected:
+  ReturnTest() {
+    for (size_t i = 0; i < 2; ++i) Start(i);
+  }
+
+  std::string RegionOf(size_t server) const {
+    return directory_.path() + "/region-" + std::to_string(server);
+  }
+  void Start(size_t server) { memory_[server] = StartMemory({}, RegionOf(server)); }
+  void Return(size_t server) {
+    memory_[server].reset();
+    Start(server);
+  }
+  // Of every size: in nodes, in blocks, in large blocks.
+  static std::string ValueOf(uint64_t i, uint64_t version) {
+    return std::string(i % 3 == 0 ? 8 : i % 3 * 150, static_cast<char>('a' + version % 26));
+  }
+  static std::string KeyOf(uint64_t i) {
+    return i % 4 == 0 ? NumberKey(i) : "a long key of the return test, number " + std::to_string(i);
+  }
+  static void Fill(Session& session, uint64_t version) {
+    for (uint64_t i = 0; i < kReturnKeys; ++i) {
+      const Status put = session.Put(KeyOf(i), ValueOf(i, version));
+      ASSERT_TRUE(put) << put.error().ToString();
+    }
+  }
+  static void ExpectAll(Session& session, uint64_t version) {
+    for (uint64_t i = 0; i < kReturnKeys; ++i) {
+      const Result<std::string> value = session.Get(KeyOf(i));
+      ASSERT_TRUE(value) << value.error().ToString();
+      ASSERT_EQ(value.value(), ValueOf(i, version)) << i;
+    }
+  }
+  static void ExpectSound(Store& store, uint64_t keys) {
+    const CheckReport report = store.Check({}).value();
+    EXPECT_THAT(report.problems, IsEmpty());
+    EXPECT_EQ(report.keys, keys);
+    const Result<SweepReport> swept = store.Sweep({});
+    ASSERT_TRUE(swept) << swept.error().ToString();
+    const StoreUse memory = store.MeasureMemory({}).value();
+    for (const auto& [server, use] : memory.servers) {
+      EXPECT_EQ(use.lost_bytes, 0u) << "on server " << server;
+    }
+  }
+
+  std::array<std::unique_ptr<EmbeddedMemory>, 2> memory_;
+};
+
+TEST_F(ReturnTest, AnOpenStoreGoesOn) {
+  const std::unique_ptr<Store> store = Open();
+  const auto session = store->NewSession().value();
+  const auto other = store->NewSession().value();
+  for (uint64_t round = 0; round < 6; ++round) {
+    ASSERT_NO_FATAL_FAILURE(Fill(*session, round));
+    Return(round % 2);
+    if (round == 3) Return(1);
+    ASSERT_NO_FATAL_FAILURE(ExpectAll(*(round % 3 == 0 ? session : other), round));
+  }
+  const RangeDeletion deleted = session->DeleteRange({KeyOf(1), {}}, {});
+  ASSERT_TRUE(deleted.status) << deleted.status.error().ToString();
+  Return(0);
+  Return(1);
+  ASSERT_NO_FATAL_FAILURE(Fill(*other, 7));
+  ASSERT_NO_FATAL_FAILURE(ExpectAll(*session, 7));
+  ExpectSound(*store, kReturnKeys);
+}
+
+TEST_F(ReturnTest, AStoreIsThereAfterAllOfItsProcessesHaveEnded) {
+  {
+    const std::unique_ptr<Store> store = Open();
+    ASSERT_NO_FATAL_FAILURE(Fill(*store->NewSession().value(), 1));
+  }
+  for (auto& server : memory_) server.reset();
+  for (size_t i = 2; i-- > 0;) Start(i);  // in any order
+  const std::unique_ptr<Store> store = Open();
+  ASSERT_NO_FATAL_FAILURE(ExpectAll(*store->NewSession().value(), 1));
+  ExpectSound(*store, kReturnKeys);
+}
+
+TEST_F(ReturnTest, OperationsWaitUntilTheServerIsBack) {
+  const std::unique_ptr<Store> store = Open();
+  std::atomic<bool> is_over = false;
+  std::atomic<uint64_t> writes = 0;
+  std::vector<std::thread> clients;
+  for (uint64_t client = 0; client < 3; ++client) {
+    clients.emplace_back([&, client] {
+      const auto session = store->NewSession().value();
+      Random random(client, 1);
+      std::map<std::string, std::string> model;
+      for (uint64_t i = 0; !is_over || i < kReturnKeys; ++i) {
+        const std::string key = std::to_string(client) + KeyOf(random.Below(300));
+        const std::string value = ValueOf(i, i);
+        if (random.Below(2) == 0) {
+          const Status put = session->Put(key, value);
+          ASSERT_TRUE(put) << put.error().ToString();
+          model[key] = value;
+          ++writes;
+        } else {
+          const Result<std::string> got = session->Get(key);
+          const auto known = model.find(key);
+          if (known == model.end()) {
+            ASSERT_FALSE(got);
+            ASSERT_EQ(got.error().code, Code::kNotFound) << got.error().ToString();
+          } else {
+            ASSERT_TRUE(got) << got.error().ToString();
+            ASSERT_EQ(got.value(), known->second);
+          }
+        }
+      }
+    });
+  }
+  for (size_t i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    memory_[i % 2].reset();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 * (i % 3)));
+    Start(i % 2);
+  }
+  is_over = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_GT(writes, 100u);
+  EXPECT_THAT(store->Check({}).value().problems, IsEmpty());
+}
+
+TEST_F(ReturnTest, OneThatDoesNotComeBackIsWaitedForAsLongAsIsAsked) {
+  const std::unique_ptr<Store> store = Open(300);
+  const auto session = store->NewSession().value();
+  ASSERT_TRUE(session->Put("key", "value"));
+  memory_[0].reset();
+  const auto began = std::chrono::steady_clock::now();
+  const Result<std::string> value = session->Get("key");
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(300));
+  ASSERT_FALSE(value);
+  EXPECT_EQ(value.error().code, Code::kNodeUnreachable);
+  Start(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));  // longer than a server is let alone
+  EXPECT_EQ(session->Get("key").value(), "value");
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,373 @@
+#include "memory/region_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "common/process.h"
+#include "common/random_id.h"
+#include "common/text/human.h"
+#include "memory/touch_memory.h"
+
+namespace gossamer {
+namespace {
+
+// Of queue pairs, each of which has 8 KiB.
+constexpr uint64_t kPagesBytes = uint64_t{16} << 20;
+// A process that is killed gives back its memory for some time: 0.2 s for each GiB at worst.
+constexpr std::chrono::seconds kEndPatience{30};
+constexpr const char* kOrAnother =
+    "; give another --region, remove the file, or give --create=new for a new store in its place";
+
+std::string Reason() { return std::generic_category().message(errno); }
+
+Error CannotUse(const std::string& path, Code code, const std::string& why) {
+  return MakeError(code, "--region=" + path + ": " + why);
+}
+
+// The pages of a file on hugetlbfs, or of another one.
+bool HasHugePages(int file) {
+  struct statfs info{};
+  return ::fstatfs(file, &info) == 0 && info.f_type == HUGETLBFS_MAGIC;
+}
+
+// A kill leaves a prefix of the stores, in program order.
+void InOrder() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+}  // namespace
+
+Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish) {
+  std::unique_ptr<RegionFile> file(new RegionFile(wish));
+  bool exists = false;
+  if (!wish.is_new) {
+    BOOST_OUTCOME_TRY(found, file->OpenExisting());
+    exists = found;
+  }
+  if (exists) {
+    BOOST_OUTCOME_TRYV(file->ReadHeader());
+    BOOST_OUTCOME_TRYV(file->CheckSizes());
+    BOOST_OUTCOME_TRYV(file->Map());
+    BOOST_OUTCOME_TRYV(file->CheckLastLife());
+  } else {
+    BOOST_OUTCOME_TRYV(file->Create());
+    BOOST_OUTCOME_TRYV(file->Map());
+  }
+  BOOST_OUTCOME_TRYV(file->TakePages());
+  if (!exists)
+    std::memcpy(file->memory_.region.data() + kRegionFileHeaderAt, &file->header_,
+                sizeof file->header_);
+  return file;
+}
+
+Result<bool> RegionFile::OpenExisting() {
+  const std::string& path = wish_.path;
+  file_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file_ && errno == ENOENT) return false;
+  if (!file_) return CannotUse(path, Code::kInvalidArgument, "it cannot be opened: " + Reason());
+  struct stat info{};
+  if (::fstat(file_.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return CannotUse(path, Code::kInvalidArgument, "it is no file; give the path of one");
+  }
+  BOOST_OUTCOME_TRYV(Lock());
+  file_bytes_ = static_cast<uint64_t>(info.st_size);
+  bytes_in_place_ = static_cast<uint64_t>(info.st_blocks) * 512;
+  return true;
+}
+
+Status RegionFile::Lock() {
+  const std::string file = fmt::format("/proc/self/fd/{}", file_.get());
+  lock_ = UniqueFd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  if (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
+  const bool is_taken = lock_ && errno == EWOULDBLOCK;
+  return CannotUse(wish_.path, Code::kInvalidArgument,
+                   is_taken ? "another memory server uses it: a region has one server; stop that "
+                              "one, or give another --region"
+                            : "it cannot be locked: " + Reason());
+}
+
+Status RegionFile::Create() {
+  const std::string& path = wish_.path;
+  header_ = {kRegionFileMagic,   kRegionFileVersion, 0,
+             wish_.region_bytes, wish_.map_bytes,    kPagesBytes};
+  header_.checksum = HeaderChecksum(header_);
+  file_bytes_ = FileBytes(header_);
+  unpublished_ = fmt::format("{}.{:016x}", path, RandomId());
+  file_ = UniqueFd(
+      ::open(unpublished_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file_) {
+    const std::string why = Reason();
+    unpublished_.clear();
+    return CannotUse(path, Code::kInvalidArgument, "a file cannot be created there: " + why);
+  }
+  struct statfs info{};
+  if (::fstatfs(file_.get(), &info) == 0) {
+    const uint64_t room =
+        static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+    const uint64_t needed = file_bytes_;
+    if (room < needed) {
+      return CannotUse(path, Code::kNoResources,
+                       fmt::format("the file system has {} left, and the file needs {}: make room, "
+                                   "give less --memory, or another --region",
+                                   HumanBytes(room), HumanBytes(needed)));
+    }
+  }
+  BOOST_OUTCOME_TRYV(Lock());
+  if (::ftruncate(file_.get(), static_cast<off_t>(file_bytes_)) != 0) {
+    return CannotUse(path, Code::kNoResources,
+                     fmt::format("a file of {}: {}", HumanBytes(file_bytes_), Reason()));
+  }
+  return Ok();
+}
+
+// The header of the region itself may be torn: it is written in each life.
+Status RegionFile::ReadHeader() {
+  const std::string& path = wish_.path;
+  uint64_t magic = 0;
+  const ssize_t has_magic = ::pread(file_.get(), &magic, sizeof magic, 0);
+  const ssize_t has_header = ::pread(file_.get(), &header_, sizeof header_, kRegionFileHeaderAt);
+  if (has_magic != sizeof magic || magic != kRegionMagic || has_header != sizeof header_ ||
+      header_.magic != kRegionFileMagic) {
+    return CannotUse(path, Code::kInvalidArgument, std::string("it is no region") + kOrAnother);
+  }
+  if (header_.version != kRegionFileVersion) {
+    return CannotUse(path, Code::kUnsupported,
+                     fmt::format("it has version {} of region files, this build has {}: start the "
+                                 "build that made it, write the data to a file with `gossamer "
+                                 "dump`, and load that into a new store",
+                                 header_.version, kRegionFileVersion));
+  }
+  if (header_.checksum != HeaderChecksum(header_)) {
+    return CannotUse(path, Code::kCorruption,
+                     std::string("its header does not match its checksum") + kOrAnother);
+  }
+  return Ok();
+}
+
+Status RegionFile::CheckSizes() const {
+  const std::string& path = wish_.path;
+  if (file_bytes_ != FileBytes(header_)) {
+    return CannotUse(path, Code::kCorruption,
+                     fmt::format("the file has {} bytes, and its header says {}: a part of it is "
+                                 "missing{}",
+                                 file_bytes_, FileBytes(header_), kOrAnother));
+  }
+  if (header_.region_bytes != wish_.region_bytes) {
+    return CannotUse(path, Code::kInvalidArgument,
+                     fmt::format("it has a region of {0} bytes, and --memory says {1}: give "
+                                 "--memory={0}",
+                                 header_.region_bytes, wish_.region_bytes));
+  }
+  if (header_.map_bytes != wish_.map_bytes) {
+    return CannotUse(
+        path, Code::kInvalidArgument,
+        std::string("its map of the memory has another size than this build's") + kOrAnother);
+  }
+  return Ok();
+}
+
+Status RegionFile::Map() {
+  BOOST_OUTCOME_TRY(mapping, MapShared(file_.get(), 0, file_bytes_));
+  mapping_ = std::move(mapping);
+  const bool is_huge = HasHugePages(file_.get());
+  if (!is_huge && wish_.huge_pages) {
+    ::madvise(mapping_.data(), header_.region_bytes, MADV_HUGEPAGE);
+  }
+  memory_.region = mapping_.span().first(header_.region_bytes);
+  memory_.description = (is_huge ? "2 MB pages, " : "4 KB pages, ") + wish_.path;
+  memory_.file = file_.get();
+  memory_.queue_pair_pages_at = PagesAt(header_);
+  memory_.queue_pair_pages = mapping_.span().subspan(PagesAt(header_), header_.pages_bytes);
+  return Ok();
+}
+
+std::span<std::byte> RegionFile::map() {
+  return mapping_.span().subspan(MapAt(header_), header_.map_bytes);
+}
+
+Status RegionFile::CheckLastLife() {
+  const std::string& path = wish_.path;
+  last_ = ReadLife();
+  if (!last_) {
+    return CannotUse(
+        path, Code::kCorruption,
+        std::string("no life of a memory server on it matches its checksum") + kOrAnother);
+  }
+  std::string problem;
+  if (!ParseRegionHeader(std::as_bytes(std::span(&last_->header, 1)), problem)) {
+    return CannotUse(path, Code::kUnsupported, problem + kOrAnother);
+  }
+  const std::string process(last_->process.data(),
+                            ::strnlen(last_->process.data(), last_->process.size()));
+  if (LookUpProcess(process) == ProcessState::kOtherBoot && last_->was_closed == 0) {
+    return CannotUse(path, Code::kCorruption,
+                     std::string("this is another machine, or it was restarted, while the region "
+                                 "was in use: what it holds may be torn") +
+                         kOrAnother);
+  }
+  // This process has given it up: it had the lock.
+  if (process != OwnProcessIdentity() && !AwaitEnd(process, kEndPatience)) {
+    return CannotUse(path, Code::kInvalidArgument,
+                     "process " + ProcessIdOf(process) +
+                         " has used it and has not ended yet; end it, and start this one again");
+  }
+  return Ok();
+}
+
+Status RegionFile::TakePages() {
+  const uint64_t from = StateAt(header_);
+  const Status taken = TouchMemory(mapping_.span().subspan(from, PagesAt(header_) - from), {});
+  if (taken) return Ok();
+  return CannotUse(wish_.path, taken.error().code, taken.error().message);
+}
+
+// -- lives
+
+std::optional<RegionLife> RegionFile::ReadLife() const {
+  std::optional<RegionLife> found;
+  for (const uint64_t at : kLivesAt) {
+    RegionLife life;
+    std::memcpy(&life, state() + at, sizeof life);
+    const bool is_valid = life.sequence != 0 && life.checksum == ChecksumOf(life);
+    if (is_valid && (!found || life.sequence > found->sequence)) found = life;
+  }
+  return found;
+}
+
+void RegionFile::WriteLife(RegionLife life) {
+  life.checksum = ChecksumOf(life);
+  std::byte* const at = state() + kLivesAt[life.sequence % 2];
+  std::memset(at + offsetof(RegionLife, checksum), 0, sizeof life.checksum);
+  InOrder();
+  std::memcpy(at, &life, offsetof(RegionLife, checksum));
+  InOrder();
+  std::memcpy(at + offsetof(RegionLife, checksum), &life.checksum, sizeof life.checksum);
+  InOrder();
+  life_ = life;
+}
+
+std::vector<uint64_t> RegionFile::earlier() const {
+  if (!last_) return {};
+  std::vector<uint64_t> incarnations{last_->header.incarnation};
+  for (const uint64_t incarnation : last_->earlier) {
+    if (incarnation != 0) incarnations.push_back(incarnation);
+  }
+  return incarnations;
+}
+
+void RegionFile::BeginLife(const RegionHeader& header) {
+  RegionLife life{};
+  life.sequence = life_ ? life_->sequence + 1 : last_ ? last_->sequence + 1 : 1;
+  const std::vector<uint64_t> before = earlier();
+  std::copy_n(before.begin(), std::min(before.size(), life.earlier.size()), life.earlier.begin());
+  life.header = header;
+  const std::string process = OwnProcessIdentity();
+  process.copy(life.process.data(), life.process.size());
+  WriteLife(life);
+  std::memcpy(memory_.region.data(), &header, sizeof header);
+  InOrder();
+}
+
+Status RegionFile::Publish() {
+  if (unpublished_.empty()) return Ok();
+  const std::string& path = wish_.path;
+  const int renamed = wish_.is_new ? ::rename(unpublished_.c_str(), path.c_str())
+                                   : ::renameat2(AT_FDCWD, unpublished_.c_str(), AT_FDCWD,
+                                                 path.c_str(), RENAME_NOREPLACE);
+  if (renamed != 0) {
+    return CannotUse(path, Code::kInvalidArgument,
+                     "the new file cannot get this name: " + Reason());
+  }
+  unpublished_.clear();
+  return Ok();
+}
+
+Status RegionFile::Close() {
+  if (!life_ || !unpublished_.empty()) return Ok();
+  if (::msync(mapping_.data(), mapping_.bytes(), MS_SYNC) != 0) {
+    return CannotUse(wish_.path, Code::kNoResources, "it cannot be written back: " + Reason());
+  }
+  RegionLife closed = *life_;
+  ++closed.sequence;
+  closed.was_closed = 1;
+  WriteLife(closed);
+  ::msync(state(), kStateBytes, MS_SYNC);
+  return Ok();
+}
+
+RegionFile::~RegionFile() {
+  if (!unpublished_.empty()) ::unlink(unpublished_.c_str());
+}
+
+// -- what is noted
+
+GivenNumbers RegionFile::given() const {
+  GivenNumbers given;
+  std::memcpy(&given.incarnation, state() + kGivenIncarnationAt, sizeof given.incarnation);
+  std::memcpy(&given.epoch, state() + kGivenEpochAt, sizeof given.epoch);
+  return given;
+}
+
+void RegionFile::NoteGiven(const GivenNumbers& given) {
+  const auto store = [this](uint64_t at, uint32_t number) {
+    auto* const word = reinterpret_cast<uint32_t*>(state() + at);
+    std::atomic_ref(*word).store(number, std::memory_order_release);
+  };
+  store(kGivenIncarnationAt, given.incarnation);
+  store(kGivenEpochAt, given.epoch);
+}
+
+std::optional<RegionRecord> RegionFile::ReadRecord(uint64_t at) const {
+  RegionRecord record;
+  std::memcpy(&record, state() + at, sizeof record);
+  if (record.sequence == 0 || record.text_bytes > kMaxStoreRecordBytes) return std::nullopt;
+  const std::string_view text(reinterpret_cast<const char*>(state() + at + sizeof record),
+                              record.text_bytes);
+  return record.checksum == ChecksumOf(record, text) ? std::optional(record) : std::nullopt;
+}
+
+std::string RegionFile::record() const {
+  const std::optional<RegionRecord> first = ReadRecord(kRecordsAt[0]);
+  const std::optional<RegionRecord> second = ReadRecord(kRecordsAt[1]);
+  if (!first && !second) return {};
+  const bool is_second = !first || (second && second->sequence > first->sequence);
+  const uint64_t at = is_second ? kRecordsAt[1] : kRecordsAt[0];
+  return {reinterpret_cast<const char*>(state() + at + sizeof(RegionRecord)),
+          (is_second ? second : first)->text_bytes};
+}
+
+void RegionFile::NoteRecord(std::string_view text) {
+  assert(text.size() <= kMaxStoreRecordBytes);
+  uint64_t last = 0;
+  for (const uint64_t at : kRecordsAt) {
+    const std::optional<RegionRecord> known = ReadRecord(at);
+    if (known) last = std::max(last, known->sequence);
+  }
+  RegionRecord record{last + 1, static_cast<uint32_t>(text.size()), 0};
+  record.checksum = ChecksumOf(record, text);
+  // Sequences alternate between the two, so the other one is the older one, or none.
+  std::byte* const at = state() + kRecordsAt[record.sequence % 2];
+  std::memset(at, 0, sizeof record.sequence);
+  InOrder();
+  std::memcpy(at + sizeof record, text.data(), text.size());
+  std::memcpy(at + sizeof record.sequence, &record.text_bytes,
+              sizeof record - sizeof record.sequence);
+  InOrder();
+  std::memcpy(at, &record.sequence, sizeof record.sequence);
+  InOrder();
+}
+
+}  // namespace gossamer

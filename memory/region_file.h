@@ -1,0 +1,110 @@
+// RegionFile: the file that a memory server's region lives in, so that it outlives the process.
+//
+// proto/region_file.h has its layout. A file is created beside its name and gets it once the server
+// is about to serve (Publish): a name never leads to a file that is half made. One process has it
+// at a time, by a lock on the file, which also waits for the end of the process before: until then
+// that one's queue pairs may let verbs land.
+//
+// Thread-safety: one thread opens, begins and closes; any thread may call NoteGiven and
+// NoteRecord, each one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/fabric/memory_port.h"
+#include "common/huge_pages.h"
+#include "common/status.h"
+#include "common/unique_fd.h"
+#include "memory/lease_table.h"
+#include "proto/region_file.h"
+
+namespace gossamer {
+
+struct RegionFileWish {
+  std::string path;
+  uint64_t region_bytes = 0;
+  uint64_t map_bytes = 0;
+  bool is_new = false;  // what is there is replaced
+  bool huge_pages = true;
+};
+
+class RegionFile {
+ public:
+  // Opens the file, or creates one.
+  // Errors: InvalidArgument for a file that is no region of these sizes, or that another process
+  // has; Corruption for one that is torn or short; Unsupported for another version; NoResources.
+  // Each says what to do. Nothing has changed after an error.
+  static Result<std::unique_ptr<RegionFile>> Open(const RegionFileWish& wish);
+  RegionFile(const RegionFile&) = delete;
+  RegionFile& operator=(const RegionFile&) = delete;
+  ~RegionFile();
+
+  const std::string& path() const { return wish_.path; }
+  // The last life on this region; none if the file is new.
+  const std::optional<RegionLife>& last_life() const { return last_; }
+  // The region's memory, for a port. It lives as long as this object.
+  const KeptMemory& memory() const { return memory_; }
+  std::span<std::byte> map();
+  // How many bytes of the file its file system has provided already.
+  uint64_t bytes_in_place() const { return bytes_in_place_; }
+
+  // Incarnations of this memory server before this life.
+  std::vector<uint64_t> earlier() const;
+  // Begins this process's life, or goes on with it under another header, and writes `header` to the
+  // region.
+  void BeginLife(const RegionHeader& header);
+  // Gives a new file its name.
+  // Errors: InvalidArgument if another process has created it meanwhile.
+  Status Publish();
+  // Ends the life: what was written is in the file, even if the machine stops.
+  Status Close();
+
+  // The highest numbers that were given to compute servers. They are noted before they are given.
+  GivenNumbers given() const;
+  void NoteGiven(const GivenNumbers& given);
+  // The store's record as it was last noted; empty: never.
+  std::string record() const;
+  void NoteRecord(std::string_view text);
+
+ private:
+  explicit RegionFile(RegionFileWish wish) : wish_(std::move(wish)) {}
+
+  // Opens and locks the file. Returns whether there is one.
+  Result<bool> OpenExisting();
+  Status Lock();
+  Status Create();
+  Status ReadHeader();
+  Status CheckSizes() const;
+  Status Map();
+  Status CheckLastLife();
+  // Takes pages for the state and the map, so that a file system that is full is noticed here.
+  Status TakePages();
+  std::byte* state() { return mapping_.data() + StateAt(header_); }
+  const std::byte* state() const { return mapping_.data() + StateAt(header_); }
+  // The valid one with the highest sequence.
+  std::optional<RegionLife> ReadLife() const;
+  void WriteLife(RegionLife life);
+  std::optional<RegionRecord> ReadRecord(uint64_t at) const;
+
+  const RegionFileWish wish_;
+  UniqueFd file_;
+  UniqueFd lock_;            // the file once more: clients get file_, and would hold its lock
+  std::string unpublished_;  // the name of a new file until it is published
+  uint64_t file_bytes_ = 0;
+  uint64_t bytes_in_place_ = 0;
+  RegionFileHeader header_{};
+  MemoryMapping mapping_;
+  KeptMemory memory_;
+  std::optional<RegionLife> last_;
+  std::optional<RegionLife> life_;
+};
+
+}  // namespace gossamer
