@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/granted_memory.h"
@@ -28,6 +29,26 @@ inline constexpr uint64_t kMostMemoryBytes = kMaxOffset + 1;
 // Clients renew their leases four times as often. Longer than a busy machine deschedules a thread.
 inline constexpr uint32_t kDefaultLeaseMs = 2000;
 
+// Memory of this process that outlives the memory servers on it, which come one after the other: for
+// the simulator. What a file does for processes (memory/region_file.h).
+class EmbeddedRegion {
+ public:
+  virtual ~EmbeddedRegion() = default;
+  // The server on it has ended, perhaps in the middle of anything.
+  virtual void EndLife() = 0;
+  // Incarnations of the servers that have ended on it, the last one first.
+  virtual std::vector<uint64_t> earlier() const = 0;
+  // The store's record, as one of them has noted it last; or empty.
+  virtual std::string record() const = 0;
+  virtual void NoteRecord(std::string_view text) = 0;
+};
+
+// What a store's record says of it in place of a path.
+inline constexpr std::string_view kKeptInMemory = "memory";
+
+// A new one, for a server with so much memory.
+Result<std::unique_ptr<EmbeddedRegion>> NewEmbeddedRegion(uint64_t memory_bytes);
+
 struct EmbeddedMemoryOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
   StoreParameters parameters;
@@ -44,6 +65,8 @@ struct EmbeddedMemoryOptions {
   // The file that the memory lives in, so that a server goes on with it after this one's end, in
   // any process (memory/region_file.h). Empty: none.
   std::string region = {};
+  // In place of such a file: by NewEmbeddedRegion(memory_bytes). It outlives the server.
+  EmbeddedRegion* kept = nullptr;
   // If set, the server joins a store of the bootstrap, which outlives it. If null, it is the server
   // in `identity`, of a store that no other process finds.
   Bootstrap* bootstrap = nullptr;
@@ -69,9 +92,11 @@ Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemory
 
 // Starts all memory servers of a store in `each.network`, without a bootstrap: `servers` of them,
 // alike but for their numbers, and for the memory of server 0 if `bytes_of_first` is given.
-// Completes `record`, whose `store` and `store_id` are given.
+// Completes `record`, whose `store` and `store_id` are given. If `kept` is given, each has a region
+// there, by its number, which outlives it; then it is to come back with that.
 Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
     EmbeddedMemoryOptions each, uint32_t servers, StoreRecord& record,
-    std::optional<uint64_t> bytes_of_first = std::nullopt);
+    std::optional<uint64_t> bytes_of_first = std::nullopt,
+    std::vector<std::unique_ptr<EmbeddedRegion>>* kept = nullptr);
 
 }  // namespace gossamer

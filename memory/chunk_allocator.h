@@ -55,6 +55,7 @@
 #include "memory/heap_map.h"
 #include "proto/control.h"
 #include "proto/lock_word.h"
+#include "proto/region.h"
 
 namespace gossamer {
 
@@ -104,6 +105,10 @@ class ChunkAllocator {
 
   // Of the heap, for a HeapMap.
   static uint64_t GrainsOf(uint64_t heap_offset, uint64_t region_bytes);
+  // Of the map of a region's heap.
+  static uint64_t MapBytes(uint64_t region_bytes) {
+    return HeapMap::BytesFor(GrainsOf(kHeapOffset, region_bytes));
+  }
   // With those of the HeapMap, HeapMap::BytesFor.
   static uint64_t BookkeepingBytes(uint64_t heap_bytes, uint64_t chunk_bytes);
 

@@ -56,7 +56,7 @@ Result<ChunkAllocator> ChunkAllocator::Open(uint64_t heap_offset, uint64_t regio
   }
   BOOST_OUTCOME_TRYV(map.Check(heap_offset));
   ChunkAllocator opened(heap_offset, chunk_bytes, std::move(map));
-  for (auto& cohort : opened.worn_.cohorts) cohort.worn_in = epoch;
+  for (Worn::Cohort& cohort : opened.worn_.cohorts) cohort.worn_in = epoch;
   return opened;
 }
 

@@ -16,6 +16,7 @@
 #include "common/random_id.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
+#include "memory/region_file.h"
 #include "memory/touch_memory.h"
 #include "proto/leaf.h"
 
@@ -216,15 +217,19 @@ Result<std::unique_ptr<ControlService>> MemoryServer::MakeService() {
 }
 
 Status MemoryServer::OpenRegion() {
-  if (options_.region.empty() || region_ != nullptr) return Ok();
+  if (region_ != nullptr) return Ok();
+  // The one class that NewEmbeddedRegion makes is a KeptRegion.
+  region_ = static_cast<KeptRegion*>(options_.kept);
+  if (region_ != nullptr || options_.region.empty()) return Ok();
   RegionFileWish wish;
   wish.path = options_.region;
   wish.region_bytes = options_.memory_bytes;
-  wish.map_bytes = HeapMap::BytesFor(ChunkAllocator::GrainsOf(kHeapOffset, options_.memory_bytes));
+  wish.map_bytes = ChunkAllocator::MapBytes(options_.memory_bytes);
   wish.is_new = options_.join.create == CreateMode::kNew;
   wish.huge_pages = options_.huge_pages;
   BOOST_OUTCOME_TRY(opened, RegionFile::Open(wish));
-  region_ = std::move(opened);
+  file_ = std::move(opened);
+  region_ = file_.get();
   return Ok();
 }
 
@@ -285,7 +290,7 @@ Status MemoryServer::Stop() {
     if (membership_ != nullptr) membership_->Stop();
     membership_.reset();
     port_->Stop();
-    LOG(INFO) << "what this server holds is in " << region_->path();
+    if (file_ != nullptr) LOG(INFO) << "what this server holds is in " << options_.region;
     return region_->Close();
   }
   if (membership_ != nullptr) {

@@ -21,10 +21,10 @@
 #include "common/fabric/memory_port.h"
 #include "common/status.h"
 #include "memory/control_service.h"
+#include "memory/kept_region.h"
 #include "memory/membership_keeper.h"
 #include "memory/memory_room.h"
 #include "memory/options.h"
-#include "memory/region_file.h"
 
 namespace gossamer {
 
@@ -77,7 +77,7 @@ class MemoryServer final : public EmbeddedMemory {
       : options_(std::move(options)), use_{.on_chip_locks = options_.on_chip_locks} {}
 
   Status Open();
-  // Opens the file that the memory lives in.
+  // Opens what the memory lives in, if that outlives this server.
   Status OpenRegion();
   Result<Joined> JoinOrReturn(const JoinOptions& options);
   // The memory to request. `bytes`: those left to touch.
@@ -103,7 +103,9 @@ class MemoryServer final : public EmbeddedMemory {
   const MemoryServerOptions options_;
   Joined joined_;
   std::unique_ptr<MembershipKeeper> membership_;  // while the server is a member of a store
-  std::unique_ptr<RegionFile> region_;            // if the memory outlives the process
+  // If the memory outlives this server. `file_` owns it, unless the caller does.
+  KeptRegion* region_ = nullptr;
+  std::unique_ptr<KeptRegion> file_;
   DeviceUse use_;
   bool has_stopped_ = false;
   std::string litmus_;  // result of the litmus test for people; empty: nothing to report

@@ -45,9 +45,6 @@ bool HasHugePages(int file) {
   return ::fstatfs(file, &info) == 0 && info.f_type == HUGETLBFS_MAGIC;
 }
 
-// A kill leaves a prefix of the stores, in program order.
-void InOrder() { std::atomic_signal_fence(std::memory_order_seq_cst); }
-
 }  // namespace
 
 Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish) {
@@ -67,9 +64,8 @@ Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish)
     BOOST_OUTCOME_TRYV(file->Map());
   }
   BOOST_OUTCOME_TRYV(file->TakePages());
-  if (!exists)
-    std::memcpy(file->memory_.region.data() + kRegionFileHeaderAt, &file->header_,
-                sizeof file->header_);
+  if (!exists) std::memcpy(file->memory().region.data() + kRegionFileHeaderAt, &file->header_,
+                           sizeof file->header_);
   return file;
 }
 
@@ -186,33 +182,33 @@ Status RegionFile::Map() {
   if (!is_huge && wish_.huge_pages) {
     ::madvise(mapping_.data(), header_.region_bytes, MADV_HUGEPAGE);
   }
-  memory_.region = mapping_.span().first(header_.region_bytes);
-  memory_.description = (is_huge ? "2 MB pages, " : "4 KB pages, ") + wish_.path;
-  memory_.file = file_.get();
-  memory_.queue_pair_pages_at = PagesAt(header_);
-  memory_.queue_pair_pages = mapping_.span().subspan(PagesAt(header_), header_.pages_bytes);
+  Parts parts;
+  parts.memory.region = mapping_.span().first(header_.region_bytes);
+  parts.memory.description = (is_huge ? "2 MB pages, " : "4 KB pages, ") + wish_.path;
+  parts.memory.file = file_.get();
+  parts.memory.queue_pair_pages_at = PagesAt(header_);
+  parts.memory.queue_pair_pages = mapping_.span().subspan(PagesAt(header_), header_.pages_bytes);
+  parts.state = mapping_.span().subspan(StateAt(header_), kStateBytes);
+  parts.map = mapping_.span().subspan(MapAt(header_), header_.map_bytes);
+  Use(std::move(parts));
   return Ok();
-}
-
-std::span<std::byte> RegionFile::map() {
-  return mapping_.span().subspan(MapAt(header_), header_.map_bytes);
 }
 
 Status RegionFile::CheckLastLife() {
   const std::string& path = wish_.path;
-  last_ = ReadLife();
-  if (!last_) {
-    return CannotUse(
-        path, Code::kCorruption,
-        std::string("no life of a memory server on it matches its checksum") + kOrAnother);
+  const std::optional<RegionLife>& last = last_life();
+  if (!last) {
+    return CannotUse(path, Code::kCorruption,
+                     std::string("no life of a memory server on it matches its checksum") +
+                         kOrAnother);
   }
   std::string problem;
-  if (!ParseRegionHeader(std::as_bytes(std::span(&last_->header, 1)), problem)) {
+  if (!ParseRegionHeader(std::as_bytes(std::span(&last->header, 1)), problem)) {
     return CannotUse(path, Code::kUnsupported, problem + kOrAnother);
   }
-  const std::string process(last_->process.data(),
-                            ::strnlen(last_->process.data(), last_->process.size()));
-  if (LookUpProcess(process) == ProcessState::kOtherBoot && last_->was_closed == 0) {
+  const std::string process(last->process.data(),
+                            ::strnlen(last->process.data(), last->process.size()));
+  if (LookUpProcess(process) == ProcessState::kOtherBoot && last->was_closed == 0) {
     return CannotUse(path, Code::kCorruption,
                      std::string("this is another machine, or it was restarted, while the region "
                                  "was in use: what it holds may be torn") +
@@ -234,53 +230,6 @@ Status RegionFile::TakePages() {
   return CannotUse(wish_.path, taken.error().code, taken.error().message);
 }
 
-// -- lives
-
-std::optional<RegionLife> RegionFile::ReadLife() const {
-  std::optional<RegionLife> found;
-  for (const uint64_t at : kLivesAt) {
-    RegionLife life;
-    std::memcpy(&life, state() + at, sizeof life);
-    const bool is_valid = life.sequence != 0 && life.checksum == ChecksumOf(life);
-    if (is_valid && (!found || life.sequence > found->sequence)) found = life;
-  }
-  return found;
-}
-
-void RegionFile::WriteLife(RegionLife life) {
-  life.checksum = ChecksumOf(life);
-  std::byte* const at = state() + kLivesAt[life.sequence % 2];
-  std::memset(at + offsetof(RegionLife, checksum), 0, sizeof life.checksum);
-  InOrder();
-  std::memcpy(at, &life, offsetof(RegionLife, checksum));
-  InOrder();
-  std::memcpy(at + offsetof(RegionLife, checksum), &life.checksum, sizeof life.checksum);
-  InOrder();
-  life_ = life;
-}
-
-std::vector<uint64_t> RegionFile::earlier() const {
-  if (!last_) return {};
-  std::vector<uint64_t> incarnations{last_->header.incarnation};
-  for (const uint64_t incarnation : last_->earlier) {
-    if (incarnation != 0) incarnations.push_back(incarnation);
-  }
-  return incarnations;
-}
-
-void RegionFile::BeginLife(const RegionHeader& header) {
-  RegionLife life{};
-  life.sequence = life_ ? life_->sequence + 1 : last_ ? last_->sequence + 1 : 1;
-  const std::vector<uint64_t> before = earlier();
-  std::copy_n(before.begin(), std::min(before.size(), life.earlier.size()), life.earlier.begin());
-  life.header = header;
-  const std::string process = OwnProcessIdentity();
-  process.copy(life.process.data(), life.process.size());
-  WriteLife(life);
-  std::memcpy(memory_.region.data(), &header, sizeof header);
-  InOrder();
-}
-
 Status RegionFile::Publish() {
   if (unpublished_.empty()) return Ok();
   const std::string& path = wish_.path;
@@ -296,78 +245,20 @@ Status RegionFile::Publish() {
 }
 
 Status RegionFile::Close() {
-  if (!life_ || !unpublished_.empty()) return Ok();
+  if (!life() || !unpublished_.empty()) return Ok();
   if (::msync(mapping_.data(), mapping_.bytes(), MS_SYNC) != 0) {
     return CannotUse(wish_.path, Code::kNoResources, "it cannot be written back: " + Reason());
   }
-  RegionLife closed = *life_;
+  RegionLife closed = *life();
   ++closed.sequence;
   closed.was_closed = 1;
   WriteLife(closed);
-  ::msync(state(), kStateBytes, MS_SYNC);
+  ::msync(parts().state.data(), parts().state.size(), MS_SYNC);
   return Ok();
 }
 
 RegionFile::~RegionFile() {
   if (!unpublished_.empty()) ::unlink(unpublished_.c_str());
-}
-
-// -- what is noted
-
-GivenNumbers RegionFile::given() const {
-  GivenNumbers given;
-  std::memcpy(&given.incarnation, state() + kGivenIncarnationAt, sizeof given.incarnation);
-  std::memcpy(&given.epoch, state() + kGivenEpochAt, sizeof given.epoch);
-  return given;
-}
-
-void RegionFile::NoteGiven(const GivenNumbers& given) {
-  const auto store = [this](uint64_t at, uint32_t number) {
-    auto* const word = reinterpret_cast<uint32_t*>(state() + at);
-    std::atomic_ref(*word).store(number, std::memory_order_release);
-  };
-  store(kGivenIncarnationAt, given.incarnation);
-  store(kGivenEpochAt, given.epoch);
-}
-
-std::optional<RegionRecord> RegionFile::ReadRecord(uint64_t at) const {
-  RegionRecord record;
-  std::memcpy(&record, state() + at, sizeof record);
-  if (record.sequence == 0 || record.text_bytes > kMaxStoreRecordBytes) return std::nullopt;
-  const std::string_view text(reinterpret_cast<const char*>(state() + at + sizeof record),
-                              record.text_bytes);
-  return record.checksum == ChecksumOf(record, text) ? std::optional(record) : std::nullopt;
-}
-
-std::string RegionFile::record() const {
-  const std::optional<RegionRecord> first = ReadRecord(kRecordsAt[0]);
-  const std::optional<RegionRecord> second = ReadRecord(kRecordsAt[1]);
-  if (!first && !second) return {};
-  const bool is_second = !first || (second && second->sequence > first->sequence);
-  const uint64_t at = is_second ? kRecordsAt[1] : kRecordsAt[0];
-  return {reinterpret_cast<const char*>(state() + at + sizeof(RegionRecord)),
-          (is_second ? second : first)->text_bytes};
-}
-
-void RegionFile::NoteRecord(std::string_view text) {
-  assert(text.size() <= kMaxStoreRecordBytes);
-  uint64_t last = 0;
-  for (const uint64_t at : kRecordsAt) {
-    const std::optional<RegionRecord> known = ReadRecord(at);
-    if (known) last = std::max(last, known->sequence);
-  }
-  RegionRecord record{last + 1, static_cast<uint32_t>(text.size()), 0};
-  record.checksum = ChecksumOf(record, text);
-  // Sequences alternate between the two, so the other one is the older one, or none.
-  std::byte* const at = state() + kRecordsAt[record.sequence % 2];
-  std::memset(at, 0, sizeof record.sequence);
-  InOrder();
-  std::memcpy(at + sizeof record, text.data(), text.size());
-  std::memcpy(at + sizeof record.sequence, &record.text_bytes,
-              sizeof record - sizeof record.sequence);
-  InOrder();
-  std::memcpy(at, &record.sequence, sizeof record.sequence);
-  InOrder();
 }
 
 }  // namespace gossamer

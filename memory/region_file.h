@@ -9,21 +9,15 @@
 // NoteRecord, each one at a time.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "common/fabric/memory_port.h"
 #include "common/huge_pages.h"
 #include "common/status.h"
 #include "common/unique_fd.h"
-#include "memory/lease_table.h"
+#include "memory/kept_region.h"
 #include "proto/region_file.h"
 
 namespace gossamer {
@@ -36,7 +30,7 @@ struct RegionFileWish {
   bool huge_pages = true;
 };
 
-class RegionFile {
+class RegionFile final : public KeptRegion {
  public:
   // Opens the file, or creates one.
   // Errors: InvalidArgument for a file that is no region of these sizes, or that another process
@@ -45,34 +39,17 @@ class RegionFile {
   static Result<std::unique_ptr<RegionFile>> Open(const RegionFileWish& wish);
   RegionFile(const RegionFile&) = delete;
   RegionFile& operator=(const RegionFile&) = delete;
-  ~RegionFile();
+  ~RegionFile() override;
 
   const std::string& path() const { return wish_.path; }
-  // The last life on this region; none if the file is new.
-  const std::optional<RegionLife>& last_life() const { return last_; }
-  // The region's memory, for a port. It lives as long as this object.
-  const KeptMemory& memory() const { return memory_; }
-  std::span<std::byte> map();
   // How many bytes of the file its file system has provided already.
-  uint64_t bytes_in_place() const { return bytes_in_place_; }
+  uint64_t bytes_in_place() const override { return bytes_in_place_; }
 
-  // Incarnations of this memory server before this life.
-  std::vector<uint64_t> earlier() const;
-  // Begins this process's life, or goes on with it under another header, and writes `header` to the
-  // region.
-  void BeginLife(const RegionHeader& header);
   // Gives a new file its name.
   // Errors: InvalidArgument if another process has created it meanwhile.
-  Status Publish();
+  Status Publish() override;
   // Ends the life: what was written is in the file, even if the machine stops.
-  Status Close();
-
-  // The highest numbers that were given to compute servers. They are noted before they are given.
-  GivenNumbers given() const;
-  void NoteGiven(const GivenNumbers& given);
-  // The store's record as it was last noted; empty: never.
-  std::string record() const;
-  void NoteRecord(std::string_view text);
+  Status Close() override;
 
  private:
   explicit RegionFile(RegionFileWish wish) : wish_(std::move(wish)) {}
@@ -87,12 +64,6 @@ class RegionFile {
   Status CheckLastLife();
   // Takes pages for the state and the map, so that a file system that is full is noticed here.
   Status TakePages();
-  std::byte* state() { return mapping_.data() + StateAt(header_); }
-  const std::byte* state() const { return mapping_.data() + StateAt(header_); }
-  // The valid one with the highest sequence.
-  std::optional<RegionLife> ReadLife() const;
-  void WriteLife(RegionLife life);
-  std::optional<RegionRecord> ReadRecord(uint64_t at) const;
 
   const RegionFileWish wish_;
   UniqueFd file_;
@@ -102,9 +73,6 @@ class RegionFile {
   uint64_t bytes_in_place_ = 0;
   RegionFileHeader header_{};
   MemoryMapping mapping_;
-  KeptMemory memory_;
-  std::optional<RegionLife> last_;
-  std::optional<RegionLife> life_;
 };
 
 }  // namespace gossamer

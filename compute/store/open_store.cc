@@ -140,7 +140,8 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     return MakeError(Code::kNodeUnreachable,
                      "memory server 0, which has the tree's root, is not in the store's record");
   }
-  const std::chrono::milliseconds reconnect(options.reconnect_ms);
+  // A caller with a port of its own may have a clock of its own, too. It opens the store again.
+  const std::chrono::milliseconds reconnect(port_options_ ? options.reconnect_ms : 0);
   BOOST_OUTCOME_TRYV(AddReturning(record, *root, Endpoint::Clock::now() + reconnect));
   for (const MemberRecord& member : record.servers) {
     if (member.server == root->server) continue;

@@ -177,6 +177,10 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
       CheckPathMtu(port_.options(), found->path_mtu(), fmt::format("sim:{}", peer.number));
   if (!fits && !IsBroken(Mutant::kW2Mtu)) return fits;
   limits_.path_mtu = std::min(limits_.path_mtu, found->path_mtu());
+  // Of a server that has come back at another address.
+  if (slot.server_number != kNone && slot.server_number != peer.number) {
+    network_.fault_log.End(id_, slot.server_number, network_.Now());
+  }
   slot.server_number = peer.number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
   slot.is_opened = true;

@@ -28,6 +28,7 @@ enum class EventKind : uint8_t {
   kServer,         // a memory server's control thread reads its clock
   kFarewell,       // a memory server learns that the endpoint of a queue pair is gone
   kTransitLeaves,  // the posting thread gets to a batch
+  kDriver,         // what the driver of the network wants done
 };
 
 struct Event {

@@ -22,7 +22,6 @@ constexpr Nanoseconds kTick = std::chrono::nanoseconds(kTickInterval).count();
 Server::Server(SimNetwork& network, const MemoryPortOptions& options, uint64_t number)
     : network_(network),
       number_(number),
-      region_bytes_(options.region_bytes),
       lock_table_facts_{options.on_chip_locks == OnChipLocks::kNever
                             ? LockTablePlacement::kDram
                             : LockTablePlacement::kDeviceMemory,
@@ -41,8 +40,13 @@ Result<std::unique_ptr<MemoryPort>> Server::Open(SimNetwork& network,
                                                  const MemoryPortOptions& options,
                                                  uint64_t number) {
   std::unique_ptr<Server> server(new Server(network, options, number));
-  BOOST_OUTCOME_TRY(region, MapMemory(options.region_bytes, false));
-  server->region_ = std::move(region);
+  if (options.kept != nullptr) {
+    server->memory_ = options.kept->region;
+  } else {
+    BOOST_OUTCOME_TRY(region, MapMemory(options.region_bytes, false));
+    server->region_ = std::move(region);
+    server->memory_ = {server->region_.data(), options.region_bytes};
+  }
   BOOST_OUTCOME_TRY(lock_table, MapMemory(options.lock_table_bytes, false));
   server->lock_table_ = std::move(lock_table);
   network.AddServer(*server, number);

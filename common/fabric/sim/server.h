@@ -58,7 +58,7 @@ class Server final : public MemoryPort {
 
   uint64_t number() const { return number_; }
   std::span<std::byte> space(Space space) {
-    return space == Space::kRegion ? std::span(region_.data(), region_bytes_)
+    return space == Space::kRegion ? memory_
                                    : std::span(lock_table_.data(), lock_table_facts_.bytes);
   }
   bool on_chip_locks() const {
@@ -124,10 +124,10 @@ class Server final : public MemoryPort {
   SimNetwork& network_;
   const uint64_t number_;
   bool started_ = false;
-  const uint64_t region_bytes_;
   const LockTableFacts lock_table_facts_;
   uint32_t path_mtu_;
-  MemoryMapping region_;
+  MemoryMapping region_;         // unless it is memory that outlives this port
+  std::span<std::byte> memory_;  // the region
   MemoryMapping lock_table_;
   ControlHandler* handler_ = nullptr;
   uint64_t incarnation_ = 0;

@@ -162,7 +162,19 @@ void SimNetwork::Execute(Event& event) {
       auto& notice = static_cast<Notice&>(event);
       return endpoints_[notice.endpoint_id]->LearnOfBreak(notice.server);
     }
+    case EventKind::kDriver: {
+      auto& driver_event = static_cast<DriverEvent&>(event);
+      const std::function<void()> act = std::move(driver_event.act);
+      driver_events_.Give(driver_event);
+      return act();
+    }
   }
+}
+
+void SimNetwork::CallAt(Clock::time_point due, std::function<void()> act) {
+  DriverEvent& event = driver_events_.Take();
+  event.act = std::move(act);
+  events.Arm(event, std::max<Nanoseconds>(now_, due.time_since_epoch().count()));
 }
 
 Endpoint* SimNetwork::RunUntilRunnable() {

@@ -102,6 +102,13 @@ struct Notice final : Event {
   IntrusiveQueue<ControlCall> calls;
 };
 
+// The driver of the network does something.
+struct DriverEvent final : Event {
+  DriverEvent() : Event(EventKind::kDriver) {}
+
+  std::function<void()> act;
+};
+
 // The part of a control call that is lost while its queue pair stays usable.
 enum class CallLoss : uint8_t {
   kNone,
@@ -174,6 +181,9 @@ class SimNetwork final : public SimulatedNetwork {
   // Changes the path to the memory server at `address`: queue pairs made from now on have this MTU,
   // in bytes.
   void SetPathMtu(const std::string& address, uint32_t bytes);
+
+  // Calls `act` at `due`, also while somebody polls an endpoint: what it must not do itself.
+  void CallAt(Clock::time_point due, std::function<void()> act);
 
   // Calls `tell` with a line, without the time, for every posted verb, every effect and every loss,
   // in the order of time. For debugging one run: it is slow.
@@ -298,6 +308,7 @@ class SimNetwork final : public SimulatedNetwork {
   std::vector<Outage> outages_;            // includes some that are over
   std::vector<uint64_t> killed_in_batch_;  // clients not yet returned by TakeKilledInBatch
   Pool<Wake> wakes_;
+  Pool<DriverEvent> driver_events_;
 };
 
 }  // namespace sim

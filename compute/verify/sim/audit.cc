@@ -38,7 +38,7 @@ Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
 }  // namespace
 
 void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene) {
-  if (!scene.plan.network.faults.partition) return;
+  if (!scene.plan.network.faults.partition && scene.plan.returns == 0) return;
   for (const auto& client : clients) {
     if (client != nullptr) client->SettleLocks();
   }

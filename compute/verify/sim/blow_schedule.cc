@@ -19,6 +19,7 @@ void BlowSchedule::Draw(const Plan& plan, Random& random) {
   draw(plan.stalls, Blow::Kind::kStall);
   draw(plan.joins, Blow::Kind::kJoin);
   draw(plan.record_faults, Blow::Kind::kRecord);
+  draw(plan.returns, Blow::Kind::kReturn);
   std::stable_sort(blows_.begin(), blows_.end(), [](const Blow& a, const Blow& b) {
     return a.at_operation > b.at_operation;  // the next one last
   });

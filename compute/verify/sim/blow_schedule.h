@@ -12,7 +12,17 @@ namespace gossamer::simulator {
 
 // An event that hits a client, a memory server or the store's record.
 struct Blow {
-  enum class Kind : uint8_t { kKill, kPause, kLeave, kDeath, kSuccession, kStall, kJoin, kRecord };
+  enum class Kind : uint8_t {
+    kKill,
+    kPause,
+    kLeave,
+    kDeath,
+    kSuccession,
+    kStall,
+    kJoin,
+    kRecord,
+    kReturn
+  };
 
   uint64_t at_operation = 0;  // when so many have begun, and
   uint64_t steps_later = 0;   // so many steps after that

@@ -63,6 +63,7 @@ Status SimulatedClient::Open() {
   tree.memory_patience_ms = 0;  // where nobody renews leases, waiting loses them
   tree.cache_bytes = plan_.cache_bytes;
   tree.lock_timeout_ms = scene_.plan.lock_timeout_ms;
+  tree.reconnect_ms = scene_.plan.reconnect_ms;
   tree.seed = SplitMix64::Mix(scene_.plan.seed ^ (uuid() << 32)) | 1;
   BOOST_OUTCOME_TRY(record, scene_.FindRecord());
   std::shared_ptr<Bootstrap> bootstrap;

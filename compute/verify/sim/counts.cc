@@ -24,6 +24,7 @@ constexpr std::array kRunFields = {
     &RunCounts::leaves,
     &RunCounts::missing_downlinks,
     &RunCounts::joined_servers,
+    &RunCounts::returned_servers,
     &RunCounts::dead_servers,
     &RunCounts::replaced_nodes,
     &RunCounts::swept_bytes,
@@ -107,6 +108,7 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanQuantity(network.failed_connects, "connection") + " failed), " +
          HumanQuantity(network.lost_calls, "lost call") + " (" + HumanCount(network.late_calls) +
          " late), " + HumanQuantity(counts.joined_servers, "memory server") + " joined, " +
+         HumanCount(counts.returned_servers) + " came back, " +
          HumanQuantity(counts.replaced_nodes, "node") + " replaced by repairs, " +
          HumanQuantity(network.late_packets, "late packet") + ", " +
          HumanQuantity(network.killed_clients, "kill") + " (" + HumanCount(network.cuts) +

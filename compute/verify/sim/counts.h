@@ -28,6 +28,7 @@ struct RunCounts {
   uint64_t locks_of_the_dead = 0;  // found by the final check: no client had needed them
   uint64_t dead_servers = 0;
   uint64_t joined_servers = 0;
+  uint64_t returned_servers = 0;
   uint64_t replaced_nodes = 0;    // of dead servers, by repairs
   uint64_t swept_bytes = 0;       // unreachable, and no client may use them any more
   uint64_t given_back_bytes = 0;  // by sweeps of clients

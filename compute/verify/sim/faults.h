@@ -27,11 +27,13 @@ enum class Fault : uint8_t {
   kCalls,      // control calls are lost while their queue pair lives
   kJoin,       // memory servers join later, some behind an MTU that is too low
   kRecord,     // the store's record is lost, overwritten, or read late
+  kReturn,     // memory servers are killed, and come back with their memory
 };
-inline constexpr size_t kFaults = 16;
+inline constexpr size_t kFaults = 17;
 inline constexpr std::array<std::string_view, kFaults> kFaultNames = {
     "tear",  "delay",   "reorder", "write_back", "break", "partition", "cut",  "kill",
-    "pause", "exhaust", "reopen",  "restart",    "stall", "calls",     "join", "record"};
+    "pause", "exhaust", "reopen",  "restart",    "stall", "calls",     "join", "record",
+    "return"};
 
 // A set of faults.
 // Thread-safety: none.

@@ -42,7 +42,7 @@ DEFINE_uint32(operations, 500, "operations of all clients together, in each run"
 DEFINE_string(
     faults, "all",
     "none, all, or some of tear, delay, reorder, write_back, break, partition, cut, kill, pause, "
-    "exhaust, reopen, restart, stall, calls, join, record");
+    "exhaust, reopen, restart, stall, calls, join, record, return");
 DEFINE_string(profile, "any",
               "what the runs are about; any: drawn from the seed; list: tell what there is");
 DEFINE_uint32(failures, 1, "runs that fail before the program ends");

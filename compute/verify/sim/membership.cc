@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/bootstrap/rejoin.h"
 #include "common/fabric/fabric.h"
 
 namespace gossamer::simulator {
@@ -30,24 +31,29 @@ std::string DeadRecord(const StoreParameters& parameters) {
 }  // namespace
 
 Membership::Membership(const Plan& plan, SimNetwork& network, Recorder& recorder, Verdict& verdict,
-                       Memory& memory)
+                       Memory& memory, Regions& regions)
     : plan_(plan),
       network_(network),
       recorder_(recorder),
       verdict_(verdict),
       memory_(memory),
+      regions_(regions),
       next_look_(network.Now()) {}
 
 void Membership::Publish(const StoreRecord& record) {
+  store_id_ = record.store_id;
   bootstrap_->Overwrite(kStore, EncodeStoreRecord(record));
-  const auto probe = [this](const StoreRecord& of, const MemberRecord& member) {
-    return Ask(of, member);
-  };
+  noted_.resize(regions_.size());
   for (const MemberRecord& member : record.servers) {
     incarnations_.push_back(member.incarnation);
     const Joined joined{{record.store_id, member.incarnation, member.server}, record};
-    members_.push_back(std::make_unique<Member>(*bootstrap_, joined, probe));
+    members_.push_back(std::make_unique<Member>(*bootstrap_, joined, Probe()));
+    Note(members_.size() - 1);
   }
+}
+
+LivenessProbe Membership::Probe() const {
+  return [this](const StoreRecord& of, const MemberRecord& member) { return Ask(of, member); };
 }
 
 Liveness Membership::Ask(const StoreRecord& /*record*/, const MemberRecord& member) const {
@@ -61,9 +67,7 @@ Result<StoreRecord> Membership::Find() {
   constexpr int kTries = 8;
   FindOptions find;
   find.store = kStore;
-  find.probe = [this](const StoreRecord& record, const MemberRecord& member) {
-    return Ask(record, member);
-  };
+  find.probe = Probe();
   Result<StoreRecord> found = FindStore(*bootstrap_, find);
   for (int i = 0; !found && i < kTries; ++i) {
     LookNow();
@@ -88,8 +92,17 @@ void Membership::Look() {
 void Membership::LookNow() {
   // A look cannot repair what the bootstrap hides.
   const bool sees_record = !bootstrap_->IsReadWrongly(kStore);
-  for (const auto& member : members_) member->LookAfterRecord();
+  for (size_t server = 0; server < members_.size(); ++server) {
+    if (members_[server] == nullptr) continue;
+    members_[server]->LookAfterRecord();
+    Note(server);
+  }
   if (!is_disturbed_) return;
+  // Those that are away add themselves when they come back.
+  if (!AreAllThere()) {
+    is_changed_ = true;
+    return;
+  }
   if (NamesAll()) {
     verdict_.RecordIsBack();
     is_disturbed_ = false;
@@ -101,6 +114,16 @@ void Membership::LookNow() {
         "the record of the store does not name all memory servers after {} looks of each",
         looks_since_));
   }
+}
+
+bool Membership::AreAllThere() const {
+  return std::ranges::all_of(members_, [](const auto& member) { return member != nullptr; });
+}
+
+void Membership::Note(size_t server) {
+  if (server >= regions_.size() || noted_[server] == members_[server]->known()) return;
+  noted_[server] = members_[server]->known();
+  regions_[server]->NoteRecord(EncodeStoreRecord(noted_[server]));
 }
 
 bool Membership::NamesAll() const {
@@ -152,26 +175,75 @@ void Membership::Disturb(Random& random) {
   looks_since_ = 0;
 }
 
-bool Membership::TryJoin(const Joining& joining) {
-  if (is_disturbed_) return false;
+JoinOptions Membership::OptionsToJoin() const {
   JoinOptions options;
   options.store = kStore;
   options.fabric = FabricKindName(FabricKind::kSim);
   options.parameters = plan_.parameters;
   options.create = CreateMode::kJoin;
   options.patience = std::chrono::milliseconds(0);
-  std::unique_ptr<EmbeddedMemory> server;
-  const auto probe = [this](const StoreRecord& of, const MemberRecord& member) {
-    return Ask(of, member);
+  if (!regions_.empty()) options.region = kKeptInMemory;
+  return options;
+}
+
+void Membership::End(size_t server) {
+  members_[server].reset();
+  memory_[server].reset();
+  regions_[server]->EndLife();
+  is_changed_ = true;
+}
+
+bool Membership::Return(size_t server, EmbeddedMemoryOptions options, uint64_t incarnation) {
+  EmbeddedRegion& region = *regions_[server];
+  options.kept = &region;
+  Returning returning;
+  returning.identity = {store_id_, incarnation, static_cast<ServerId>(server)};
+  returning.earlier = region.earlier();
+  returning.known = region.record();
+  std::unique_ptr<EmbeddedMemory> started;
+  const auto bring_up = [&](const MemberIdentity& identity) -> Result<std::string> {
+    options.identity = identity;
+    BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
+    started = std::move(memory);
+    return started->address();
   };
+  const Result<Joined> joined =
+      RejoinStore(*bootstrap_, OptionsToJoin(), returning, Probe(), bring_up);
+  if (!joined) {
+    if (joined.error().code != Code::kNodeUnreachable) {
+      verdict_.Wrong(fmt::format("memory server {} cannot come back: {}", server,
+                                 joined.error().ToString()));
+    }
+    started.reset();
+    region.EndLife();
+    return false;
+  }
+  memory_[server] = std::move(started);
+  incarnations_[server] = incarnation;
+  members_[server] = std::make_unique<Member>(*bootstrap_, joined.value(), Probe());
+  Note(server);
+  is_changed_ = true;
+  looks_since_ = 0;
+  return true;
+}
+
+bool Membership::TryJoin(const Joining& joining) {
+  if (is_disturbed_ || !AreAllThere()) return false;
+  std::unique_ptr<EmbeddedRegion> region;
+  std::unique_ptr<EmbeddedMemory> server;
   const auto bring_up = [&](const MemberIdentity& identity) -> Result<std::string> {
     EmbeddedMemoryOptions memory = joining.options;
     memory.identity = identity;
+    if (!regions_.empty()) {
+      BOOST_OUTCOME_TRY(kept, NewEmbeddedRegion(memory.memory_bytes));
+      region = std::move(kept);
+      memory.kept = region.get();
+    }
     BOOST_OUTCOME_TRY(started, StartEmbeddedMemory(memory));
     server = std::move(started);
     return server->address();
   };
-  const Result<Joined> joined = JoinStore(*bootstrap_, options, probe, bring_up);
+  const Result<Joined> joined = JoinStore(*bootstrap_, OptionsToJoin(), Probe(), bring_up);
   if (!joined) return false;
   const MemberIdentity& identity = joined.value().identity;
   if (ToInteger(identity.server) != memory_.size()) {
@@ -186,7 +258,12 @@ bool Membership::TryJoin(const Joining& joining) {
                              server->address(), joining.has_low_mtu ? ", behind a low MTU" : ""));
   memory_.push_back(std::move(server));
   incarnations_.push_back(identity.incarnation);
-  members_.push_back(std::make_unique<Member>(*bootstrap_, joined.value(), probe));
+  members_.push_back(std::make_unique<Member>(*bootstrap_, joined.value(), Probe()));
+  if (region != nullptr) {
+    regions_.push_back(std::move(region));
+    noted_.emplace_back();
+    Note(members_.size() - 1);
+  }
   ++joined_;
   is_changed_ = true;
   return true;

@@ -27,9 +27,11 @@ namespace gossamer::simulator {
 class Membership {
  public:
   using Memory = std::vector<std::unique_ptr<EmbeddedMemory>>;  // by server id; null: dead
+  using Regions = std::vector<std::unique_ptr<EmbeddedRegion>>;
 
+  // `regions`: by server id, those that outlive their servers; empty if none does.
   Membership(const Plan& plan, SimNetwork& network, Recorder& recorder, Verdict& verdict,
-             Memory& memory);
+             Memory& memory, Regions& regions);
 
   // Publishes `record`. Its memory servers exist.
   void Publish(const StoreRecord& record);
@@ -46,6 +48,11 @@ class Membership {
   void Join(const EmbeddedMemoryOptions& options, bool has_low_mtu) {
     joining_.push_back({options, has_low_mtu});
   }
+  // Kills a memory server whose region outlives it. It looks at the record no more.
+  void End(size_t server);
+  // It comes back, and puts the record right. Returns false, and it is away as before, if the record
+  // cannot be reached now.
+  bool Return(size_t server, EmbeddedMemoryOptions options, uint64_t incarnation);
   // Whether the MTU to some member is too low for a node: then no client whose record names it may
   // open the store.
   bool has_low_mtu() const { return !low_mtu_.empty(); }
@@ -61,7 +68,12 @@ class Membership {
     bool has_low_mtu = false;
   };
 
+  LivenessProbe Probe() const;
+  JoinOptions OptionsToJoin() const;
   void LookNow();
+  // Writes down what the server's member knows of the record, as MembershipKeeper does.
+  void Note(size_t server);
+  bool AreAllThere() const;
   Liveness Ask(const StoreRecord& record, const MemberRecord& member) const;
   bool NamesAll() const;
   // Returns false if it cannot join now.
@@ -72,8 +84,11 @@ class Membership {
   Recorder& recorder_;
   Verdict& verdict_;
   Memory& memory_;
+  Regions& regions_;
   const std::shared_ptr<MemoryBootstrap> bootstrap_ = std::make_shared<MemoryBootstrap>();
-  std::vector<std::unique_ptr<Member>> members_;
+  std::vector<std::unique_ptr<Member>> members_;  // by server id; null: away
+  std::vector<StoreRecord> noted_;                // likewise; only of servers with a region
+  uint64_t store_id_ = 0;
   std::vector<uint64_t> incarnations_;  // by server id
   std::vector<Joining> joining_;
   std::vector<std::string> low_mtu_;  // addresses

@@ -216,6 +216,8 @@ void DrawMemory(Random& random, Plan& plan) {
   uint64_t bytes = uint64_t{work.keys()} * plan.parameters.node_bytes + (256 << 10) +
                    clients * plan.chunk_bytes * 4;
   if (work.long_percent != 0) bytes += uint64_t{plan.operations} * (work.longest_value + 64) * 2;
+  // What clients had of it for later stays theirs until a sweep.
+  bytes += uint64_t{plan.returns} * clients * plan.chunk_bytes * 2;
   if (plan.faults.has(Fault::kExhaust) && Chance(random, 25)) {
     const uint32_t chunks = Between(random, 1, 2 * static_cast<uint32_t>(clients));
     if (plan.chunks == 0) plan.chunks = chunks;

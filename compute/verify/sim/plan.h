@@ -134,8 +134,15 @@ struct Plan {
   uint32_t low_mtu_percent = 0;
   uint32_t record_faults = 0;
   uint32_t look_us = 0;
+  // How often memory servers are killed that come back with their memory, how long they are away at
+  // most, and the percentage of returns after which the server is soon killed again.
+  uint32_t returns = 0;
+  uint32_t longest_absence_us = 0;
+  uint32_t again_percent = 0;
+  // For so long clients wait for a server that is to come back.
+  uint32_t reconnect_ms = 10'000;
   // Whether clients open the store through a record.
-  bool has_record() const { return joins + record_faults != 0; }
+  bool has_record() const { return joins + record_faults + returns != 0; }
 };
 
 // Errors: InvalidArgument for an unknown profile and for numbers that make no run.

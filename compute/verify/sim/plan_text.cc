@@ -96,6 +96,11 @@ std::string ServerFaultsText(const Plan& plan) {
         fmt::format(", {} memory servers join, {} faults of a record that is looked at each {} us",
                     plan.joins, plan.record_faults, plan.look_us);
   }
+  if (plan.returns != 0) {
+    text += fmt::format(
+        ", memory servers killed {} times that come back within {} us and are waited for {} ms",
+        plan.returns, plan.longest_absence_us, plan.reconnect_ms);
+  }
   return text;
 }
 

@@ -83,6 +83,13 @@ void LostParents(Random& random, Plan& plan);
 void LowRoot(Random& random, Plan& plan);
 // The same, and clients that stop behind a split, before they raise the root.
 void LateRoot(Random& random, Plan& plan);
+// Those of return_profiles.cc. Memory servers are killed in all that other profiles are about, and
+// come back with their memory.
+void Returned(Random& random, Plan& plan);
+// The same under leases that end, with merges and sweeps.
+void SweptReturns(Random& random, Plan& plan);
+// The same, but they stay away for longer than clients wait, and links and the record fail as well.
+void LateReturns(Random& random, Plan& plan);
 // Those of late_profiles.cc. Clients overwrite values in blocks, and lose the lease with a block's
 // server while the WRITE that links it is under way.
 void LateLinks(Random& random, Plan& plan);

@@ -38,7 +38,7 @@ class Run {
         workload_(plan),
         verdict_(plan, network_),
         random_(plan.seed, kDriverStream),
-        membership_(plan_, network_, recorder_, verdict_, memory_),
+        membership_(plan_, network_, recorder_, verdict_, memory_, regions_),
         scene_{plan_,     network_,  record_, plan.has_record() ? &membership_ : nullptr,
                recorder_, workload_, verdict_} {
     if (trace == nullptr) return;
@@ -96,7 +96,8 @@ class Run {
     options.on_chip_locks = plan_.on_chip_locks ? OnChipLocks::kIfPossible : OnChipLocks::kNever;
     options.network = &network_;
     BOOST_OUTCOME_TRY(memory,
-                      StartSimulatedMemory(options, plan_.servers, record_, plan_.bytes_of_first));
+                      StartSimulatedMemory(options, plan_.servers, record_, plan_.bytes_of_first,
+                                           plan_.returns == 0 ? nullptr : &regions_));
     memory_ = std::move(memory);
     if (plan_.worn_generation != 0) {
       BOOST_OUTCOME_TRYV(WearMemory(network_, record_, plan_.chunk_bytes, plan_.worn_generation));
@@ -119,6 +120,9 @@ class Run {
   // timeouts of other clients.
   Status OpenAnew(std::unique_ptr<SimulatedClient>& client) {
     while (true) {
+      // As a store that opens its port itself does, which has a real clock.
+      while (server_blows_.returns().are_away() && network_.RunOne()) {
+      }
       const auto since = network_.Now();
       const Status opened = client->Open();
       if (opened) return Ok();
@@ -277,10 +281,13 @@ class Run {
   void Drain() {
     constexpr std::chrono::seconds kUntilEverybodyHasTriedAgain{1};
     network_.SetFaults({});
+    RunUntil([this] { return server_blows_.returns().are_over(); });
     if (scene_.membership != nullptr) membership_.EndFaults();
     auto until = network_.Now() + 2 * plan_.network.latest_packet +
                  2 * std::chrono::milliseconds(plan_.lease_ms);
-    if (plan_.network.faults.partition) until += kUntilEverybodyHasTriedAgain;
+    if (plan_.network.faults.partition || plan_.returns != 0) {
+      until += kUntilEverybodyHasTriedAgain;
+    }
     // A memory server that has just stopped fences nobody until it goes on.
     if (plan_.stalls != 0) until += std::chrono::milliseconds(plan_.longest_stall_ms);
     RunUntil([&] { return network_.Now() >= until; });
@@ -341,6 +348,7 @@ class Run {
     counts.runs = 1;
     counts.dead_servers = server_blows_.dead_servers();
     counts.joined_servers = membership_.joined();
+    counts.returned_servers = server_blows_.returns().returned();
     counts.operations = recorder_.ended();
     counts.lives = next_client_ - 1;
     counts.refused = verdict_.explained();
@@ -367,6 +375,7 @@ class Run {
   Workload workload_;
   Verdict verdict_;
   Random random_;
+  Membership::Regions regions_;                          // of servers that come back
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: the server died
   Membership membership_;
   Scene scene_;

@@ -16,6 +16,7 @@ bool ServerBlows::Strike(Blow::Kind kind) {
     case Blow::Kind::kJoin:
       membership_.Join(options_, random_.Below(100) < scene_.plan.low_mtu_percent);
       return true;
+    case Blow::Kind::kReturn: returns_.Strike(); return true;
     case Blow::Kind::kKill:
     case Blow::Kind::kPause:
     case Blow::Kind::kLeave: return false;

@@ -1,5 +1,5 @@
-// What hits the memory servers of a run: one dies, another takes its address, stops, is slow, or
-// joins.
+// What hits the memory servers of a run: one dies, another takes its address, stops, is slow, joins,
+// or is killed and comes back.
 //
 // Thread-safety: none.
 #pragma once
@@ -14,6 +14,7 @@
 #include "common/random.h"
 #include "compute/verify/sim/blow_schedule.h"
 #include "compute/verify/sim/client.h"
+#include "compute/verify/sim/returns.h"
 #include "compute/verify/sim/successor.h"
 
 namespace gossamer::simulator {
@@ -30,13 +31,15 @@ class ServerBlows {
         memory_(memory),
         membership_(membership),
         random_(random),
-        schedule_(schedule) {}
+        schedule_(schedule),
+        returns_(scene, options, memory, membership) {}
 
   // Returns: false if the blow is for a client.
   bool Strike(Blow::Kind kind);
   // Tells the verdict what clients of the run changed in the stores of successors. Blocks.
   void CheckSuccessors();
   uint64_t dead_servers() const { return dead_servers_; }
+  const Returns& returns() const { return returns_; }
 
  private:
   // One of the servers from `first` on. Returns: null if the drawn server is dead.
@@ -51,6 +54,7 @@ class ServerBlows {
   Membership& membership_;
   Random& random_;
   BlowSchedule& schedule_;
+  Returns returns_;
   uint64_t dead_servers_ = 0;
   std::vector<std::unique_ptr<Successor>> successors_;
   std::vector<std::string> without_successor_;  // addresses

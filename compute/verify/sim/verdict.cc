@@ -98,7 +98,8 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
           : (is_server_lost_ && IsLoss(error.code)) ||
-                ExplainsLoss(network_.faults_met(), operation, network_.Now(), error.code) ||
+                AbsenceExplains(operation.since, error.code) ||
+                ExplainsLoss(FaultsMet(), operation, network_.Now(), error.code) ||
                 (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
   if (!is_explained) {
     return Wrong(operation.name + ": " + error.ToString() + ", and it met no fault");
@@ -107,9 +108,37 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
   if (error.code != Code::kExhausted) ++lost_;
 }
 
+void Verdict::ServerIsBack(size_t server) {
+  for (Absence& absence : absences_) {
+    if (absence.server == server) absence.until = std::min(absence.until, network_.Now());
+  }
+}
+
+bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since, Code code) const {
+  const auto now = network_.Now();
+  const std::chrono::milliseconds patience(plan_.reconnect_ms);
+  return std::ranges::any_of(absences_, [&](const Absence& absence) {
+    if (code == Code::kMaybeApplied) return absence.from >= since;
+    const auto end = std::min(now, absence.until);
+    return code == Code::kNodeUnreachable && since <= end + kLeftOut &&
+           end - absence.from >= patience;
+  });
+}
+
+std::vector<SimFault> Verdict::FaultsMet() const {
+  std::vector<SimFault> faults = network_.faults_met();
+  if (plan_.returns != 0) {
+    std::erase_if(faults,
+                  [](const SimFault& fault) { return fault.kind == SimFault::Kind::kServer; });
+  }
+  return faults;
+}
+
 // A connection that breaks while it is made is not retried for the caller.
 bool Verdict::ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                               const Error& error) const {
+  const auto is_later = [since](const Absence& absence) { return absence.until >= since; };
+  if (IsLoss(error.code) && std::ranges::any_of(absences_, is_later)) return true;
   return IsLoss(error.code) &&
          std::ranges::any_of(network_.faults_met(), [&](const SimFault& fault) {
            return fault.client_uuid == client_uuid && fault.Overlaps(since, network_.Now());

@@ -68,6 +68,10 @@ class Verdict {
   // The store has lost a memory server, and its tree may lead there from now on.
   void ServerIsLost() { is_server_lost_ = true; }
 
+  // A memory server is killed that is to come back; or it is back.
+  void ServerGoes(size_t server) { absences_.push_back({server, network_.Now()}); }
+  void ServerIsBack(size_t server);
+
   // Whether clients may die or lose their leases, and leave locks that no client has needed since.
   bool may_die() const;
   // Errors explained by a fault.
@@ -83,8 +87,21 @@ class Verdict {
     return is_record_lost_ || (record_back_at_ && *record_back_at_ >= since);
   }
 
+  struct Absence {
+    size_t server;
+    Endpoint::Clock::time_point from;
+    Endpoint::Clock::time_point until = Endpoint::Clock::time_point::max();
+  };
+
+  // Whether the operation may have failed with `code` because a server was away: longer than clients
+  // wait for it, or the operation's writes were under way when it was killed.
+  bool AbsenceExplains(Endpoint::Clock::time_point since, Code code) const;
+  // The faults that an operation may meet and fail, besides those absences.
+  std::vector<SimFault> FaultsMet() const;
+
   const Plan& plan_;
   const SimNetwork& network_;
+  std::vector<Absence> absences_;
   std::optional<Endpoint::Clock::time_point> stood_still_until_;  // the last time
   // The ends of a client's stops that were as long as a silence.
   std::map<uint64_t, std::vector<Endpoint::Clock::time_point>> stops_;

@@ -1,0 +1,151 @@
+#include "memory/kept_region.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "common/process.h"
+
+namespace gossamer {
+namespace {
+
+// A kill leaves a prefix of the stores, in program order.
+void InOrder() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+}  // namespace
+
+void KeptRegion::Use(Parts parts) {
+  parts_ = std::move(parts);
+  last_ = ReadLife();
+  life_.reset();
+}
+
+// -- lives
+
+std::optional<RegionLife> KeptRegion::ReadLife() const {
+  std::optional<RegionLife> found;
+  for (const uint64_t at : kLivesAt) {
+    RegionLife life;
+    std::memcpy(&life, state() + at, sizeof life);
+    const bool is_valid = life.sequence != 0 && life.checksum == ChecksumOf(life);
+    if (is_valid && (!found || life.sequence > found->sequence)) found = life;
+  }
+  return found;
+}
+
+void KeptRegion::WriteLife(RegionLife life) {
+  life.checksum = ChecksumOf(life);
+  std::byte* const at = state() + kLivesAt[life.sequence % 2];
+  std::memset(at + offsetof(RegionLife, checksum), 0, sizeof life.checksum);
+  InOrder();
+  std::memcpy(at, &life, offsetof(RegionLife, checksum));
+  InOrder();
+  std::memcpy(at + offsetof(RegionLife, checksum), &life.checksum, sizeof life.checksum);
+  InOrder();
+  life_ = life;
+}
+
+std::vector<uint64_t> KeptRegion::earlier() const {
+  if (!last_) return {};
+  std::vector<uint64_t> incarnations{last_->header.incarnation};
+  for (const uint64_t incarnation : last_->earlier) {
+    if (incarnation != 0) incarnations.push_back(incarnation);
+  }
+  return incarnations;
+}
+
+void KeptRegion::BeginLife(const RegionHeader& header) {
+  RegionLife life{};
+  life.sequence = life_ ? life_->sequence + 1 : last_ ? last_->sequence + 1 : 1;
+  const std::vector<uint64_t> before = earlier();
+  std::copy_n(before.begin(), std::min(before.size(), life.earlier.size()), life.earlier.begin());
+  life.header = header;
+  const std::string process = OwnProcessIdentity();
+  process.copy(life.process.data(), life.process.size());
+  WriteLife(life);
+  std::memcpy(parts_.memory.region.data(), &header, sizeof header);
+  InOrder();
+}
+
+// -- what is noted
+
+GivenNumbers KeptRegion::given() const {
+  GivenNumbers given;
+  std::memcpy(&given.incarnation, state() + kGivenIncarnationAt, sizeof given.incarnation);
+  std::memcpy(&given.epoch, state() + kGivenEpochAt, sizeof given.epoch);
+  return given;
+}
+
+void KeptRegion::NoteGiven(const GivenNumbers& given) {
+  const auto store = [this](uint64_t at, uint32_t number) {
+    auto* const word = reinterpret_cast<uint32_t*>(state() + at);
+    std::atomic_ref(*word).store(number, std::memory_order_release);
+  };
+  store(kGivenIncarnationAt, given.incarnation);
+  store(kGivenEpochAt, given.epoch);
+}
+
+std::optional<RegionRecord> KeptRegion::ReadRecord(uint64_t at) const {
+  RegionRecord record;
+  std::memcpy(&record, state() + at, sizeof record);
+  if (record.sequence == 0 || record.text_bytes > kMaxStoreRecordBytes) return std::nullopt;
+  const std::string_view text(reinterpret_cast<const char*>(state() + at + sizeof record),
+                              record.text_bytes);
+  return record.checksum == ChecksumOf(record, text) ? std::optional(record) : std::nullopt;
+}
+
+std::string KeptRegion::record() const {
+  const std::optional<RegionRecord> first = ReadRecord(kRecordsAt[0]);
+  const std::optional<RegionRecord> second = ReadRecord(kRecordsAt[1]);
+  if (!first && !second) return {};
+  const bool is_second = !first || (second && second->sequence > first->sequence);
+  const uint64_t at = is_second ? kRecordsAt[1] : kRecordsAt[0];
+  return {reinterpret_cast<const char*>(state() + at + sizeof(RegionRecord)),
+          (is_second ? second : first)->text_bytes};
+}
+
+void KeptRegion::NoteRecord(std::string_view text) {
+  assert(text.size() <= kMaxStoreRecordBytes);
+  uint64_t last = 0;
+  for (const uint64_t at : kRecordsAt) {
+    const std::optional<RegionRecord> known = ReadRecord(at);
+    if (known) last = std::max(last, known->sequence);
+  }
+  RegionRecord record{last + 1, static_cast<uint32_t>(text.size()), 0};
+  record.checksum = ChecksumOf(record, text);
+  // Sequences alternate between the two, so the other one is the older one, or none.
+  std::byte* const at = state() + kRecordsAt[record.sequence % 2];
+  std::memset(at, 0, sizeof record.sequence);
+  InOrder();
+  std::memcpy(at + sizeof record, text.data(), text.size());
+  std::memcpy(at + sizeof record.sequence, &record.text_bytes,
+              sizeof record - sizeof record.sequence);
+  InOrder();
+  std::memcpy(at, &record.sequence, sizeof record.sequence);
+  InOrder();
+}
+
+// -- in memory
+
+Result<std::unique_ptr<RegionInMemory>> RegionInMemory::New(uint64_t region_bytes,
+                                                            uint64_t map_bytes) {
+  const auto in_pages = [](uint64_t bytes) {
+    return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  };
+  const uint64_t state_at = in_pages(region_bytes);
+  const uint64_t map_at = state_at + in_pages(kStateBytes);
+  BOOST_OUTCOME_TRY(mapping, MapMemory(map_at + map_bytes, false));
+  std::unique_ptr<RegionInMemory> region(new RegionInMemory(std::move(mapping)));
+  const std::span<std::byte> memory = region->mapping_.span();
+  Parts parts;
+  parts.memory.region = memory.first(region_bytes);
+  parts.memory.description = "kept in this process";
+  parts.state = memory.subspan(state_at, kStateBytes);
+  parts.map = memory.subspan(map_at, map_bytes);
+  region->Use(std::move(parts));
+  return region;
+}
+
+}  // namespace gossamer
