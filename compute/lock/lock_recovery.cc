@@ -50,14 +50,21 @@ Task<Status> RemoteLock::AwaitSettled() {
   OrphanedLocks& orphans = locks_->orphans;
   Links& links = locks_->links;
   if (const Error* why = links.WhyDown(server())) co_return *why;
-  const uint64_t failures = orphans.CountFailures(server());
+  uint64_t failures = orphans.CountFailures(server());
   orphans.TryAgain(server());
   bool is_late = false;
   for (LookInterval look;;) {
     orphans.Tend();
     if (!locks_->table.IsClosed(place_)) co_return Ok();
     is_late = HasWaitedLong();
-    if (op_->is_repair || is_late || orphans.CountFailures(server()) != failures) break;
+    if (op_->is_repair || is_late) break;
+    if (orphans.CountFailures(server()) != failures) {
+      const bool may_come_back = co_await links.MayComeBack(*op_, server());
+      if (!may_come_back) break;
+      failures = orphans.CountFailures(server());
+      orphans.TryAgain(server());
+      continue;
+    }
     co_await links.scheduler().SleepFor(look.Next());
   }
   if (!is_late) {

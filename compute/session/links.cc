@@ -120,10 +120,14 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
   Link& link = links_[ToInteger(server)];
   while (link.is_busy) co_await link.became_idle.Wait();
   const bool is_done = link.made_at > loss.posted_at && link.lease.incarnation != 0;
-  if (is_done) co_return Ok();  // by another coroutine
+  if (is_done) {  // by another coroutine
+    op.waits_until.reset();
+    co_return Ok();
+  }
   if (const Error* why = WhyDown(server)) co_return *why;
   link.is_busy = true;
-  Status replaced = co_await ReplaceQueuePair(server);
+  Status replaced = co_await ReplaceQueuePair(op, server);
+  if (replaced) op.waits_until.reset();
   if (!replaced && replaced.error().code == Code::kNodeUnreachable) {
     replaced = CannotReach(server, replaced.error().message);
   }
@@ -137,9 +141,8 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
   co_return replaced;
 }
 
-Task<Status> Links::ReplaceQueuePair(ServerId server) {
+Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
   Link& link = links_[ToInteger(server)];
-  const Clock::time_point until = scheduler_.Now() + hooks_.reconnect;
   uint32_t silences = 0;
   std::string why;
   for (uint32_t attempt = 0; attempt < kMaxRegistrations;) {
@@ -152,7 +155,7 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
     co_await scheduler_.endpoint().Execute(request);
     if (!request.status) {
       if (request.status.error().code != Code::kNodeUnreachable) co_return request.status;
-      const bool may_come_back = co_await MayComeBack(server, until);
+      const bool may_come_back = co_await MayComeBack(op, server);
       if (!may_come_back) co_return request.status;
       continue;
     }
@@ -181,7 +184,7 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
       fmt::format("{} registrations failed, the last one as: {}", kMaxRegistrations, why));
 }
 
-Task<bool> Links::MayComeBack(ServerId server, Clock::time_point until) {
+Task<bool> Links::MayComeBack(Op& op, ServerId server) {
   // co_await it: the search has ended.
   struct Search : ServerSearch {
     Search(Links& links, ServerId sought, uint64_t incarnation)
@@ -197,11 +200,13 @@ Task<bool> Links::MayComeBack(ServerId server, Clock::time_point until) {
     const Hooks& hooks;
   };
   const ServerInfo* const known = servers_.Find(server);
-  const bool comes_back = known != nullptr && known->comes_back && scheduler_.Now() < until;
-  if (!comes_back) co_return false;
+  if (known == nullptr || !known->comes_back) co_return false;
+  if (!op.waits_until) op.waits_until = scheduler_.Now() + hooks_.reconnect;
+  // At least once: it may be back for long, and nobody has needed it since.
   Search search(*this, server, known->incarnation);
   co_await search;
   if (search.found) co_return true;
+  if (scheduler_.Now() >= *op.waits_until) co_return false;
   co_await scheduler_.SleepFor(kLookAgain);
   co_return true;
 }

@@ -5,7 +5,8 @@
 // until then late packets may still land (rule U1). A new queue pair belongs to the lease that its
 // registration returned (rule L4).
 //
-// An operation waits for a server that is to come back with its memory, for up to `reconnect`.
+// An operation waits for servers that are to come back with their memory, for up to `reconnect` if
+// none of them does.
 // Any other unreachable server is *down*, and so is that one afterwards: operations on it fail at
 // once for kTryAgain, then one tries again.
 //
@@ -193,6 +194,9 @@ class Links {
   // operation has done so since, or nothing was posted.
   // Errors: NodeUnreachable if that fails or `op` has lost too many.
   Task<Status> Replace(Op& op, Loss loss);
+  // Whether the server, which cannot be reached, is worth another try: it is back, or it is to come
+  // back, and the operation has not waited for too long. Looks for it, and otherwise waits a little.
+  Task<bool> MayComeBack(Op& op, ServerId server);
   // Why `server` is down and not to be tried yet; null if it may be tried.
   const Error* WhyDown(ServerId server) const;
   // The error for an unreachable `server`.
@@ -237,9 +241,7 @@ class Links {
   }
   static void Account(Op& op, const Batch& batch);
   void StartRoundTrip(Op& op) const { ++op.wire.round_trips; }
-  Task<Status> ReplaceQueuePair(ServerId server);
-  // Whether the server, which cannot be reached, is worth another try before `until`.
-  Task<bool> MayComeBack(ServerId server, Clock::time_point until);
+  Task<Status> ReplaceQueuePair(Op& op, ServerId server);
   void SetIdle(Link& link) {
     link.is_busy = false;
     link.became_idle.NotifyAll(scheduler_);

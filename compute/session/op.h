@@ -7,6 +7,7 @@
 // Thread-safety: none; it belongs to the operation's coroutines.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -47,6 +48,8 @@ struct Op {
 
   uint32_t losses = 0;
   uint32_t retries = 0;
+  // Until then it waits for servers that are to come back. Set while it has found none of them.
+  std::optional<std::chrono::steady_clock::time_point> waits_until;
 
   // Of the last error.
   std::optional<Loss> lost;

@@ -142,7 +142,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   }
   // A caller with a port of its own may have a clock of its own, too. It opens the store again.
   const std::chrono::milliseconds reconnect(port_options_ ? options.reconnect_ms : 0);
-  BOOST_OUTCOME_TRYV(AddReturning(record, *root, Endpoint::Clock::now() + reconnect));
+  BOOST_OUTCOME_TRYV(AddReturning(record, *root, reconnect));
   for (const MemberRecord& member : record.servers) {
     if (member.server == root->server) continue;
     if (ToInteger(member.server) >= Servers::kMaxServers) {
@@ -152,7 +152,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
                       ToInteger(member.server), Servers::kMaxServers - 1));
     }
     const Endpoint::Clock::time_point began = control_->Now();
-    const Status added = AddReturning(record, member, began + reconnect);
+    const Status added = AddReturning(record, member, reconnect);
     if (added) continue;
     // Other servers' data can be served without this server. The bootstrap names it if it comes
     // back.
@@ -168,14 +168,15 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
 }
 
 Status OpenStore::AddReturning(const StoreRecord& record, MemberRecord member,
-                               Endpoint::Clock::time_point until) {
+                               std::chrono::milliseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point until = Clock::now() + patience;
   constexpr std::chrono::milliseconds kLookAgain{50};
   for (;;) {
     Status added = AddServer(record, member);
-    const bool may_come_back =
-        !added && added.error().code == Code::kNodeUnreachable && bootstrap_ != nullptr &&
-        !member.region.empty() &&
-        (control_ == nullptr ? Endpoint::Clock::now() : control_->Now()) < until;
+    const bool may_come_back = !added && added.error().code == Code::kNodeUnreachable &&
+                               bootstrap_ != nullptr && !member.region.empty() &&
+                               Clock::now() < until;
     if (!may_come_back) return added;
     std::this_thread::sleep_for(kLookAgain);
     const Result<StoreRecord> now = FindStore(*bootstrap_, {.store = record.store});

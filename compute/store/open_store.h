@@ -108,9 +108,9 @@ class OpenStore final : public Store, StoreEvents {
   // Uses control_, with the orphans paused, once the server has answered.
   // Errors: NodeUnreachable if the server cannot be reached.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
-  // Likewise; if it is to come back with its memory, tries until then.
+  // Likewise; if it is to come back with its memory, tries for so long.
   Status AddReturning(const StoreRecord& record, MemberRecord member,
-                      Endpoint::Clock::time_point until);
+                      std::chrono::milliseconds patience);
   // Makes control_, if there is none, on the device that reaches the port's first server.
   Status ConnectControl(ServerId server);
   // Tries once, over control_'s queue pair to the server.

@@ -74,7 +74,11 @@ Result<std::chrono::milliseconds> OpenStore::LearnServers() {
   }
   Status all = Ok();
   for (const MemberRecord& member : record.servers) {
-    Status learnt = LearnServer(member.server);
+    // Or that of one that has come back since.
+    const ServerInfo* const known = shared_->servers.Find(member.server);
+    const bool is_back = known != nullptr && known->comes_back &&
+                         known->incarnation != member.incarnation;
+    Status learnt = LearnServer(member.server, is_back ? known->incarnation : 0);
     if (!learnt && all) all = std::move(learnt);
   }
   if (!all) return all.error();

@@ -40,7 +40,10 @@ Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
 void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene) {
   if (!scene.plan.network.faults.partition && scene.plan.returns == 0) return;
   for (const auto& client : clients) {
-    if (client != nullptr) client->SettleLocks();
+    if (client == nullptr) continue;
+    // Finds servers that have come back and that no operation has needed since.
+    if (scene.plan.returns != 0) static_cast<void>(client->store().NeedsSweep());
+    client->SettleLocks();
   }
   for (const auto& client : clients) {
     if (client == nullptr) continue;

@@ -27,6 +27,8 @@ void Return(Random& random, Plan& plan) {
   if (plan.faults.has(Fault::kReturn)) plan.returns = OneOf(random, {1u, 3u, 8u, 20u});
   plan.longest_absence_us = OneOf(random, {1u, 1000u, 30'000u, 300'000u});
   plan.again_percent = OneOf(random, {0u, 30u, 60u});
+  // Far longer than they are away. Operations of a client that was killed wait as long.
+  plan.reconnect_ms = OneOf(random, {1000u, 1000u, 10'000u});
 }
 
 // As one of the profiles of these names.

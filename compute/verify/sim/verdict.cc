@@ -115,14 +115,27 @@ void Verdict::ServerIsBack(size_t server) {
 }
 
 bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since, Code code) const {
-  const auto now = network_.Now();
+  if (code == Code::kMaybeApplied) {
+    return std::ranges::any_of(
+        absences_, [since](const Absence& absence) { return absence.from >= since; });
+  }
+  // Absences with little between them are one to a client that looks now and then.
+  constexpr std::chrono::milliseconds kLook{40};
   const std::chrono::milliseconds patience(plan_.reconnect_ms);
-  return std::ranges::any_of(absences_, [&](const Absence& absence) {
-    if (code == Code::kMaybeApplied) return absence.from >= since;
-    const auto end = std::min(now, absence.until);
-    return code == Code::kNodeUnreachable && since <= end + kLeftOut &&
-           end - absence.from >= patience;
-  });
+  std::optional<Absence> longer;
+  const auto explains = [&] {
+    return longer && since <= longer->until + kLeftOut && longer->until - longer->from >= patience;
+  };
+  for (const Absence& absence : absences_) {
+    const auto until = std::min(network_.Now(), absence.until) + kLook;
+    if (longer && absence.from <= longer->until) {
+      longer->until = std::max(longer->until, until);
+      continue;
+    }
+    if (explains()) break;
+    longer = Absence{absence.server, absence.from, until};
+  }
+  return code == Code::kNodeUnreachable && explains();
 }
 
 std::vector<SimFault> Verdict::FaultsMet() const {
