@@ -118,6 +118,7 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
                           fmt::format("one operation lost {} queue pairs to it", kMaxLosses));
   }
   Link& link = links_[ToInteger(server)];
+  if (!op.waits_until) op.waits_until = scheduler_.Now() + hooks_.reconnect;
   while (link.is_busy) co_await link.became_idle.Wait();
   const bool is_done = link.made_at > loss.posted_at && link.lease.incarnation != 0;
   if (is_done) {  // by another coroutine

@@ -98,8 +98,8 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
           : (is_server_lost_ && IsLoss(error.code)) ||
-                AbsenceExplains(operation.since, error.code) ||
-                ExplainsLoss(FaultsMet(), operation, network_.Now(), error.code) ||
+                (error.code == Code::kNodeUnreachable && AbsenceExplains(operation.since)) ||
+                ExplainsLoss(FaultsMet(error.code), operation, network_.Now(), error.code) ||
                 (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
   if (!is_explained) {
     return Wrong(operation.name + ": " + error.ToString() + ", and it met no fault");
@@ -114,11 +114,7 @@ void Verdict::ServerIsBack(size_t server) {
   }
 }
 
-bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since, Code code) const {
-  if (code == Code::kMaybeApplied) {
-    return std::ranges::any_of(
-        absences_, [since](const Absence& absence) { return absence.from >= since; });
-  }
+bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since) const {
   // Absences with little between them are one to a client that looks now and then.
   constexpr std::chrono::milliseconds kLook{40};
   const std::chrono::milliseconds patience(plan_.reconnect_ms);
@@ -135,23 +131,30 @@ bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since, Code code) cons
     if (explains()) break;
     longer = Absence{absence.server, absence.from, until};
   }
-  return code == Code::kNodeUnreachable && explains();
+  return explains();
 }
 
-std::vector<SimFault> Verdict::FaultsMet() const {
+bool Verdict::HasGoneSince(Endpoint::Clock::time_point since) const {
+  return std::ranges::any_of(absences_,
+                             [since](const Absence& absence) { return absence.until > since; });
+}
+
+// The end of a server explains that a write is unknown which its queue pair took. All else waits for
+// the server to come back.
+std::vector<SimFault> Verdict::FaultsMet(Code code) const {
   std::vector<SimFault> faults = network_.faults_met();
-  if (plan_.returns != 0) {
-    std::erase_if(faults,
-                  [](const SimFault& fault) { return fault.kind == SimFault::Kind::kServer; });
-  }
+  if (plan_.returns == 0) return faults;
+  std::erase_if(faults, [code](const SimFault& fault) {
+    return fault.kind == SimFault::Kind::kServer &&
+           (code != Code::kMaybeApplied || fault.from == fault.until);
+  });
   return faults;
 }
 
 // A connection that breaks while it is made is not retried for the caller.
 bool Verdict::ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                               const Error& error) const {
-  const auto is_later = [since](const Absence& absence) { return absence.until >= since; };
-  if (IsLoss(error.code) && std::ranges::any_of(absences_, is_later)) return true;
+  if (IsLoss(error.code) && HasGoneSince(since)) return true;
   return IsLoss(error.code) &&
          std::ranges::any_of(network_.faults_met(), [&](const SimFault& fault) {
            return fault.client_uuid == client_uuid && fault.Overlaps(since, network_.Now());

@@ -71,6 +71,8 @@ class Verdict {
   // A memory server is killed that is to come back; or it is back.
   void ServerGoes(size_t server) { absences_.push_back({server, network_.Now()}); }
   void ServerIsBack(size_t server);
+  // Whether one was away at any time after that.
+  bool HasGoneSince(Endpoint::Clock::time_point since) const;
 
   // Whether clients may die or lose their leases, and leave locks that no client has needed since.
   bool may_die() const;
@@ -93,11 +95,11 @@ class Verdict {
     Endpoint::Clock::time_point until = Endpoint::Clock::time_point::max();
   };
 
-  // Whether the operation may have failed with `code` because a server was away: longer than clients
-  // wait for it, or the operation's writes were under way when it was killed.
-  bool AbsenceExplains(Endpoint::Clock::time_point since, Code code) const;
-  // The faults that an operation may meet and fail, besides those absences.
-  std::vector<SimFault> FaultsMet() const;
+  // Whether an operation that began then may have failed because a server was away for longer than
+  // clients wait for it.
+  bool AbsenceExplains(Endpoint::Clock::time_point since) const;
+  // The faults that an operation may have met and failed with `code`, besides those absences.
+  std::vector<SimFault> FaultsMet(Code code) const;
 
   const Plan& plan_;
   const SimNetwork& network_;
