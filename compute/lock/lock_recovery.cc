@@ -51,6 +51,7 @@ Task<Status> RemoteLock::AwaitSettled() {
   Links& links = locks_->links;
   if (const Error* why = links.WhyDown(server())) co_return *why;
   uint64_t failures = orphans.CountFailures(server());
+  uint64_t incarnation = links.IncarnationOf(server());
   orphans.TryAgain(server());
   bool is_late = false;
   for (LookInterval look;;) {
@@ -59,8 +60,9 @@ Task<Status> RemoteLock::AwaitSettled() {
     is_late = HasWaitedLong();
     if (op_->is_repair || is_late) break;
     if (orphans.CountFailures(server()) != failures) {
-      const bool may_come_back = co_await links.MayComeBack(*op_, server());
+      const bool may_come_back = co_await links.MayComeBack(*op_, server(), incarnation);
       if (!may_come_back) break;
+      incarnation = links.IncarnationOf(server());
       failures = orphans.CountFailures(server());
       orphans.TryAgain(server());
       continue;

@@ -118,11 +118,12 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
                           fmt::format("one operation lost {} queue pairs to it", kMaxLosses));
   }
   Link& link = links_[ToInteger(server)];
-  if (!op.waits_until) op.waits_until = scheduler_.Now() + hooks_.reconnect;
+  const bool waits_already = op.waits_until.has_value();
+  if (!waits_already) op.waits_until = scheduler_.Now() + hooks_.reconnect;
   while (link.is_busy) co_await link.became_idle.Wait();
   const bool is_done = link.made_at > loss.posted_at && link.lease.incarnation != 0;
   if (is_done) {  // by another coroutine
-    op.waits_until.reset();
+    if (!waits_already) op.waits_until.reset();
     co_return Ok();
   }
   if (const Error* why = WhyDown(server)) co_return *why;
@@ -153,10 +154,11 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
     link.since = kNever;
     QueuePairRequest request;
     request.server = server;
+    const uint64_t incarnation = IncarnationOf(server);
     co_await scheduler_.endpoint().Execute(request);
     if (!request.status) {
       if (request.status.error().code != Code::kNodeUnreachable) co_return request.status;
-      const bool may_come_back = co_await MayComeBack(op, server);
+      const bool may_come_back = co_await MayComeBack(op, server, incarnation);
       if (!may_come_back) co_return request.status;
       continue;
     }
@@ -185,7 +187,7 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
       fmt::format("{} registrations failed, the last one as: {}", kMaxRegistrations, why));
 }
 
-Task<bool> Links::MayComeBack(Op& op, ServerId server) {
+Task<bool> Links::MayComeBack(Op& op, ServerId server, uint64_t gone) {
   // co_await it: the search has ended.
   struct Search : ServerSearch {
     Search(Links& links, ServerId sought, uint64_t incarnation)
@@ -204,7 +206,7 @@ Task<bool> Links::MayComeBack(Op& op, ServerId server) {
   if (known == nullptr || !known->comes_back) co_return false;
   if (!op.waits_until) op.waits_until = scheduler_.Now() + hooks_.reconnect;
   // At least once: it may be back for long, and nobody has needed it since.
-  Search search(*this, server, known->incarnation);
+  Search search(*this, server, gone);
   co_await search;
   if (search.found) co_return true;
   if (scheduler_.Now() >= *op.waits_until) co_return false;

@@ -194,9 +194,15 @@ class Links {
   // operation has done so since, or nothing was posted.
   // Errors: NodeUnreachable if that fails or `op` has lost too many.
   Task<Status> Replace(Op& op, Loss loss);
-  // Whether the server, which cannot be reached, is worth another try: it is back, or it is to come
-  // back, and the operation has not waited for too long. Looks for it, and otherwise waits a little.
-  Task<bool> MayComeBack(Op& op, ServerId server);
+  // The incarnation that a queue pair is made to now; 0: the server is not known.
+  uint64_t IncarnationOf(ServerId server) const {
+    const ServerInfo* const known = servers_.Find(server);
+    return known == nullptr ? 0 : known->incarnation;
+  }
+  // Whether the server, which could not be reached as incarnation `gone`, is worth another try: it is
+  // back, or it is to come back, and the operation has not waited for too long. Looks for it, and
+  // otherwise waits a little.
+  Task<bool> MayComeBack(Op& op, ServerId server, uint64_t gone);
   // Why `server` is down and not to be tried yet; null if it may be tried.
   const Error* WhyDown(ServerId server) const;
   // The error for an unreachable `server`.
