@@ -113,6 +113,7 @@ HeapMap HeapMap::New(std::span<std::byte> memory, uint64_t grains) {
 
 HeapMap HeapMap::Left(std::span<std::byte> memory, uint64_t grains) {
   assert(memory.size() >= BytesFor(grains));
+  rules::ForgetUnstored(memory);
   HeapMap map(ZeroedArray<uint64_t>(0), memory, grains);
   map.starts_.SumUp();
   return map;
@@ -163,7 +164,10 @@ void HeapMap::Split(uint64_t first, uint64_t at) {
   rules::MapIsStored();
 }
 
-void HeapMap::SetUse(uint64_t first, const Use& use) { Store(uses_[first], use.Pack()); }
+void HeapMap::SetUse(uint64_t first, const Use& use) {
+  if (use.owner != kFree && RunAt(first).is_free()) rules::Grants(uses_[first]);
+  Store(uses_[first], use.Pack());
+}
 
 HeapMap::Use HeapMap::Join(uint64_t left, uint64_t right) {
   Use use = Use::Unpack(uses_[left]);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "memory/rules.h"
+
 namespace gossamer {
 
 Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now,
@@ -112,6 +114,7 @@ uint32_t LeaseTable::OldestEpoch(Lease* holder) const {
 }
 
 bool LeaseTable::IsInForce(Lease lease) const {
+  if (!rules::HasEnded(lease.incarnation, after_)) return true;
   const size_t index = static_cast<size_t>(lease.compute) - 1;  // no holder, 0: out of range
   return index < entries_.size() && entries_[index].in_force &&
          entries_[index].incarnation == lease.incarnation;

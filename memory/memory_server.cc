@@ -17,6 +17,7 @@
 #include "common/text/human.h"
 #include "common/text/progress.h"
 #include "memory/region_file.h"
+#include "memory/rules.h"
 #include "memory/touch_memory.h"
 #include "proto/leaf.h"
 
@@ -199,11 +200,11 @@ Status MemoryServer::Serve(const MemberIdentity& identity) {
 
 // All leases of former processes have ended: `port_` has seen to that.
 Result<std::unique_ptr<ControlService>> MemoryServer::MakeService() {
-  LeaseTable leases = region_ == nullptr
-                          ? LeaseTable()
-                          : LeaseTable(region_->given(), [this](const GivenNumbers& given) {
-                              region_->NoteGiven(given);
-                            });
+  LeaseTable leases =
+      region_ == nullptr
+          ? LeaseTable()
+          : LeaseTable(rules::GoesOnCounting() ? region_->given() : GivenNumbers(),
+                       [this](const GivenNumbers& given) { region_->NoteGiven(given); });
   const uint64_t grains = ChunkAllocator::GrainsOf(kHeapOffset, options_.memory_bytes);
   const bool is_new = region_ == nullptr || !region_->last_life();
   BOOST_OUTCOME_TRY(allocator,

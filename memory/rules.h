@@ -8,7 +8,9 @@
 // Thread-safety: thread-safe. Cost: inline; that of the rule.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "common/mutants.h"
 #include "proto/control.h"
@@ -48,5 +50,29 @@ inline void MapIsStored() {
     if (after_map_store != nullptr) after_map_store();
   }
 }
+
+// B3: memory is shown as handed out before its owner learns of it. What the map would lack of a
+// server that granted before it stored: the last grant, the word of its run and what that was.
+inline uint32_t* granted_last = nullptr;
+inline uint32_t granted_was = 0;
+inline void Grants(uint32_t& word) {
+  if (!IsBroken(Mutant::kB3)) return;
+  granted_last = &word;
+  granted_was = word;
+}
+// B3: nothing is missing in the map of `memory`, which a process before has left.
+inline void ForgetUnstored(std::span<std::byte> memory) {
+  if (!IsBroken(Mutant::kB3) || granted_last == nullptr) return;
+  const auto* const at = reinterpret_cast<std::byte*>(granted_last);
+  if (at >= memory.data() && at < memory.data() + memory.size()) *granted_last = granted_was;
+  granted_last = nullptr;
+}
+
+// B4: the leases of former processes, whose incarnations are at most `given`, have ended.
+inline bool HasEnded(uint32_t incarnation, uint32_t given) {
+  return !IsBroken(Mutant::kB4) || incarnation > given;
+}
+// B4: no lease, and no epoch, gets a number that a former process has given.
+inline bool GoesOnCounting() { return !IsBroken(Mutant::kB4Numbers); }
 
 }  // namespace gossamer::rules

@@ -13,9 +13,9 @@ namespace gossamer {
 namespace {
 
 ScanEntry::Kind KindOf(Entry::Kind kind) {
-  using Kind = ScanEntry::Kind;
-  if (kind == Entry::Kind::kInline) return Kind::kInline;
-  return kind == Entry::Kind::kBlock ? Kind::kReference : Kind::kLong;
+  using Known = ScanEntry::Kind;
+  if (kind == Entry::Kind::kInline) return Known::kInline;
+  return kind == Entry::Kind::kBlock ? Known::kReference : Known::kLong;
 }
 
 }  // namespace

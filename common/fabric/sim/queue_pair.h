@@ -74,6 +74,8 @@ class QueuePair {
   bool is_broken() const { return broken_; }
   // Of a broken one: lands or drops now what is still in flight.
   void Settle();
+  // Breaks rule B1 instead: WRITEs to a region that outlives the server land later.
+  void SettleLate();
 
   // Events.
   void Leave() { SendMore(); }

@@ -293,6 +293,19 @@ void QueuePair::LandNow(VerbInFlight& operation) {
   Remove(operation);
 }
 
+void QueuePair::SettleLate() {
+  const std::span<std::byte> region = server_.space(Space::kRegion);
+  for (VerbInFlight* each = first_operation_; each != nullptr; each = each->next) {
+    if (!each->is_write() || each->space != Space::kRegion) continue;
+    const auto at = SimNetwork::TimeAt(network_.now() + network_.LateTime());
+    network_.CallAt(at, [to = region.subspan(each->remote_offset, each->length),
+                         payload = each->payload] {
+      std::ranges::copy(std::span(payload).first(to.size()), to.begin());
+    });
+  }
+  Settle();
+}
+
 void QueuePair::Settle() {
   if (is_told()) Tell("is destroyed");
   ClosedSet landing(network_.loss_random);

@@ -11,6 +11,7 @@
 #include "common/fabric/sim/endpoint.h"
 #include "common/fabric/sim/queue_pair.h"
 #include "common/fabric/sim/sim.h"
+#include "common/mutants.h"
 
 namespace gossamer::sim {
 namespace {
@@ -49,6 +50,10 @@ Result<std::unique_ptr<MemoryPort>> Server::Open(SimNetwork& network,
   }
   BOOST_OUTCOME_TRY(lock_table, MapMemory(options.lock_table_bytes, false));
   server->lock_table_ = std::move(lock_table);
+  const auto left = network.left_locks.find(server->memory_.data());
+  if (left != network.left_locks.end() && options.kept != nullptr) {
+    std::ranges::copy(left->second, server->space(Space::kLockTable).begin());
+  }
   network.AddServer(*server, number);
   return std::unique_ptr<MemoryPort>(std::move(server));
 }
@@ -75,13 +80,22 @@ Status Server::Start(ControlHandler& handler, uint64_t incarnation) {
 }
 
 void Server::Stop() {
+  if (IsBroken(Mutant::kB5) && serving()) {
+    network_.left_locks[memory_.data()].assign(space(Space::kLockTable).begin(),
+                                               space(Space::kLockTable).end());
+  }
   handler_ = nullptr;
   gone_clients_.clear();
   network_.events.Disarm(tick_);
   network_.events.Disarm(gone_);
   for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
     queue_pair->Break(network_.NoticeTime(), SimFault::Kind::kServer);
-    queue_pair->Settle();
+    const bool is_kept = region_.data() == nullptr;
+    if (is_kept && IsBroken(Mutant::kB1)) {
+      queue_pair->SettleLate();
+    } else {
+      queue_pair->Settle();
+    }
     if (queue_pair->endpoint() != nullptr) queue_pair->endpoint()->QueuePairGone(*queue_pair);
   }
   queue_pairs_.clear();

@@ -7,6 +7,7 @@
 
 #include "common/bootstrap/rejoin.h"
 #include "common/fabric/fabric.h"
+#include "common/mutants.h"
 
 namespace gossamer::simulator {
 namespace {
@@ -196,6 +197,7 @@ void Membership::End(size_t server) {
 bool Membership::Return(size_t server, EmbeddedMemoryOptions options, uint64_t incarnation) {
   EmbeddedRegion& region = *regions_[server];
   options.kept = &region;
+  if (IsBroken(Mutant::kB2)) incarnation = region.earlier().front();
   Returning returning;
   returning.identity = {store_id_, incarnation, static_cast<ServerId>(server)};
   returning.earlier = region.earlier();
