@@ -175,7 +175,7 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
     silences = scheduler_.Now() - asked_at < kSilentRegistration ? 0 : silences + 1;
     if (code != Code::kFenced && code != Code::kNodeUnreachable) co_return registered.error();
     if (silences == kMostSilences) {
-      const bool may_come_back = co_await MayComeBack(server, until);
+      const bool may_come_back = co_await MayComeBack(op, server, incarnation);
       if (!may_come_back) co_return registered.error();
       silences = 0;
     }
