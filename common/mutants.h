@@ -99,11 +99,10 @@ enum class Mutant : uint8_t {
   kB3,         // memory is granted before the map shows it
   kB4,         // leases of before count as in force
   kB4Numbers,  // leases and epochs get numbers that were given before
-  kB5,         // the lock table is as it was
 };
 
 // By enumerator: its letters, a part of a rule behind a hyphen.
-inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kB5) + 1> kMutantNames = {
+inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kB4Numbers) + 1> kMutantNames = {
     "none",       "R1",          "R1-prefix",  "R1-long",    "R1-reuse", "R1-generation",
     "R1-trailer", "R1-grant",    "R2",         "R3-trailer", "R4",       "R4-batch",
     "R5",         "R6",          "R7",         "R8",         "R9",       "R9-cache",
@@ -115,8 +114,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kB5) +
     "U4-grant",   "U4-link",     "U5",         "U5-turn",    "U6",       "M1",
     "M1-live",    "M1-twice",    "M2",         "M3",         "G1",       "G2",
     "G3",         "S1",          "S2",         "P1",         "P2",       "P3",
-    "P4",         "B1",          "B2",         "B3",         "B4",       "B4-numbers",
-    "B5"};
+    "P4",         "B1",          "B2",         "B3",         "B4",       "B4-numbers"};
 static_assert(!kMutantNames.back().empty());
 
 #ifdef GOSSAMER_MUTANTS

@@ -50,10 +50,6 @@ Result<std::unique_ptr<MemoryPort>> Server::Open(SimNetwork& network,
   }
   BOOST_OUTCOME_TRY(lock_table, MapMemory(options.lock_table_bytes, false));
   server->lock_table_ = std::move(lock_table);
-  const auto left = network.left_locks.find(server->memory_.data());
-  if (left != network.left_locks.end() && options.kept != nullptr) {
-    std::ranges::copy(left->second, server->space(Space::kLockTable).begin());
-  }
   network.AddServer(*server, number);
   return std::unique_ptr<MemoryPort>(std::move(server));
 }
@@ -80,10 +76,6 @@ Status Server::Start(ControlHandler& handler, uint64_t incarnation) {
 }
 
 void Server::Stop() {
-  if (IsBroken(Mutant::kB5) && serving()) {
-    network_.left_locks[memory_.data()].assign(space(Space::kLockTable).begin(),
-                                               space(Space::kLockTable).end());
-  }
   handler_ = nullptr;
   gone_clients_.clear();
   network_.events.Disarm(tick_);

@@ -285,8 +285,6 @@ class SimNetwork final : public SimulatedNetwork {
   Random stop_random{options_.seed, 7};
   Random lag_random{options_.seed, 8};
 
-  // The lock tables of servers that have ended, by their regions, if rule B5 is broken.
-  std::map<const std::byte*, std::vector<std::byte>> left_locks;
   FaultLog fault_log;
   // Mixes `what` into the trace hash.
   void Trace(uint64_t what) { trace_hash_ = SplitMix64::Mix(trace_hash_ + what) + what; }

@@ -63,6 +63,11 @@ void SweepAtEnd(Scene& scene, uint32_t number) {
       scene.verdict.Wrong(fmt::format("{} bytes of server {} are lost behind the last sweep",
                                       memory.lost_bytes, server));
     }
+    // Leases other than the sweeper's have ended, and it has allocated nothing.
+    if (memory.kept_bytes + memory.waiting_bytes != 0) {
+      scene.verdict.Wrong(fmt::format("{} bytes of server {} are kept by somebody, and {} wait",
+                                      memory.kept_bytes, server, memory.waiting_bytes));
+    }
     const uint64_t known =
         memory.live_bytes + memory.free_bytes + memory.waiting_bytes + memory.kept_bytes;
     if (memory.lost_bytes == 0 && known != memory.heap_bytes) {

@@ -98,7 +98,7 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
           : (is_server_lost_ && IsLoss(error.code)) ||
-                (error.code == Code::kNodeUnreachable && AbsenceExplains(operation.since)) ||
+                AbsenceExplains(operation.since, error.code) ||
                 ExplainsLoss(FaultsMet(error.code), operation, network_.Now(), error.code) ||
                 (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
   if (!is_explained) {
@@ -114,7 +114,15 @@ void Verdict::ServerIsBack(size_t server) {
   }
 }
 
-bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since) const {
+bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since, Code code) const {
+  if (code != Code::kNodeUnreachable && code != Code::kFenced) return false;
+  // Each may take two restarts of an operation: one for the queue pair, one for the new lease.
+  const auto met = std::ranges::count_if(
+      absences_, [since](const Absence& absence) { return absence.until > since; });
+  if (2 * static_cast<uint64_t>(met) > kRetriesOfAnOperation) return true;
+  if (code == Code::kFenced) return false;
+  // A server that has joined is not waited for by a client that does not know it.
+  if (plan_.joins != 0 && HasGoneSince(since - kLeftOut)) return true;
   // Absences with little between them are one to a client that looks now and then.
   constexpr std::chrono::milliseconds kLook{40};
   const std::chrono::milliseconds patience(plan_.reconnect_ms);
