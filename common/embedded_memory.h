@@ -29,8 +29,8 @@ inline constexpr uint64_t kMostMemoryBytes = kMaxOffset + 1;
 // Clients renew their leases four times as often. Longer than a busy machine deschedules a thread.
 inline constexpr uint32_t kDefaultLeaseMs = 2000;
 
-// Memory of this process that outlives the memory servers on it, which come one after the other: for
-// the simulator. What a file does for processes (memory/region_file.h).
+// Memory of this process that outlives the memory servers on it, which come one after the other:
+// for the simulator. What a file does for processes (memory/region_file.h).
 class EmbeddedRegion {
  public:
   virtual ~EmbeddedRegion() = default;

@@ -102,19 +102,20 @@ enum class Mutant : uint8_t {
 };
 
 // By enumerator: its letters, a part of a rule behind a hyphen.
-inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kB4Numbers) + 1> kMutantNames = {
-    "none",       "R1",          "R1-prefix",  "R1-long",    "R1-reuse", "R1-generation",
-    "R1-trailer", "R1-grant",    "R2",         "R3-trailer", "R4",       "R4-batch",
-    "R5",         "R6",          "R7",         "R8",         "R9",       "R9-cache",
-    "R10",        "W1-overflow", "W1-sibling", "W1-remote",  "W1-chain", "W1-block",
-    "W2",         "W2-mtu",      "W3",         "W4",         "W4-child", "W4-root",
-    "W5",         "W8",          "W8-long",    "W9",         "W10",      "W11",
-    "W12",        "L1",          "L2",         "L3",         "L4",       "L4-early",
-    "L5",         "L6",          "U1",         "U1-block",   "U2",       "U4",
-    "U4-grant",   "U4-link",     "U5",         "U5-turn",    "U6",       "M1",
-    "M1-live",    "M1-twice",    "M2",         "M3",         "G1",       "G2",
-    "G3",         "S1",          "S2",         "P1",         "P2",       "P3",
-    "P4",         "B1",          "B2",         "B3",         "B4",       "B4-numbers"};
+inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kB4Numbers) + 1>
+    kMutantNames = {
+        "none",       "R1",          "R1-prefix",  "R1-long",    "R1-reuse", "R1-generation",
+        "R1-trailer", "R1-grant",    "R2",         "R3-trailer", "R4",       "R4-batch",
+        "R5",         "R6",          "R7",         "R8",         "R9",       "R9-cache",
+        "R10",        "W1-overflow", "W1-sibling", "W1-remote",  "W1-chain", "W1-block",
+        "W2",         "W2-mtu",      "W3",         "W4",         "W4-child", "W4-root",
+        "W5",         "W8",          "W8-long",    "W9",         "W10",      "W11",
+        "W12",        "L1",          "L2",         "L3",         "L4",       "L4-early",
+        "L5",         "L6",          "U1",         "U1-block",   "U2",       "U4",
+        "U4-grant",   "U4-link",     "U5",         "U5-turn",    "U6",       "M1",
+        "M1-live",    "M1-twice",    "M2",         "M3",         "G1",       "G2",
+        "G3",         "S1",          "S2",         "P1",         "P2",       "P3",
+        "P4",         "B1",          "B2",         "B3",         "B4",       "B4-numbers"};
 static_assert(!kMutantNames.back().empty());
 
 #ifdef GOSSAMER_MUTANTS

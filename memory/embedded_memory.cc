@@ -35,9 +35,9 @@ Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
       each.kept = kept->emplace_back(std::move(region)).get();
     }
     BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(each));
-    record.servers.push_back(
-        {each.identity.server, each.identity.incarnation, "sim", "sim", memory->address(),
-         kept == nullptr ? std::string() : std::string(kKeptInMemory)});
+    record.servers.push_back({each.identity.server, each.identity.incarnation, "sim", "sim",
+                              memory->address(),
+                              kept == nullptr ? std::string() : std::string(kKeptInMemory)});
     started.push_back(std::move(memory));
   }
   record.next_server = static_cast<uint16_t>(servers);

@@ -64,8 +64,9 @@ Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish)
     BOOST_OUTCOME_TRYV(file->Map());
   }
   BOOST_OUTCOME_TRYV(file->TakePages());
-  if (!exists) std::memcpy(file->memory().region.data() + kRegionFileHeaderAt, &file->header_,
-                           sizeof file->header_);
+  if (!exists)
+    std::memcpy(file->memory().region.data() + kRegionFileHeaderAt, &file->header_,
+                sizeof file->header_);
   return file;
 }
 

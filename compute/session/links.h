@@ -199,9 +199,9 @@ class Links {
     const ServerInfo* const known = servers_.Find(server);
     return known == nullptr ? 0 : known->incarnation;
   }
-  // Whether the server, which could not be reached as incarnation `gone`, is worth another try: it is
-  // back, or it is to come back, and the operation has not waited for too long. Looks for it, and
-  // otherwise waits a little.
+  // Whether the server, which could not be reached as incarnation `gone`, is worth another try: it
+  // is back, or it is to come back, and the operation has not waited for too long. Looks for it,
+  // and otherwise waits a little.
   Task<bool> MayComeBack(Op& op, ServerId server, uint64_t gone);
   // Why `server` is down and not to be tried yet; null if it may be tried.
   const Error* WhyDown(ServerId server) const;

@@ -298,10 +298,10 @@ void QueuePair::SettleLate() {
   for (VerbInFlight* each = first_operation_; each != nullptr; each = each->next) {
     if (!each->is_write() || each->space != Space::kRegion) continue;
     const auto at = SimNetwork::TimeAt(network_.now() + network_.LateTime());
-    network_.CallAt(at, [to = region.subspan(each->remote_offset, each->length),
-                         payload = each->payload] {
-      std::ranges::copy(std::span(payload).first(to.size()), to.begin());
-    });
+    network_.CallAt(
+        at, [to = region.subspan(each->remote_offset, each->length), payload = each->payload] {
+          std::ranges::copy(std::span(payload).first(to.size()), to.begin());
+        });
   }
   Settle();
 }

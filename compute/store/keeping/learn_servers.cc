@@ -76,8 +76,8 @@ Result<std::chrono::milliseconds> OpenStore::LearnServers() {
   for (const MemberRecord& member : record.servers) {
     // Or that of one that has come back since.
     const ServerInfo* const known = shared_->servers.Find(member.server);
-    const bool is_back = known != nullptr && known->comes_back &&
-                         known->incarnation != member.incarnation;
+    const bool is_back =
+        known != nullptr && known->comes_back && known->incarnation != member.incarnation;
     Status learnt = LearnServer(member.server, is_back ? known->incarnation : 0);
     if (!learnt && all) all = std::move(learnt);
   }

@@ -31,9 +31,8 @@ enum class Fault : uint8_t {
 };
 inline constexpr size_t kFaults = 17;
 inline constexpr std::array<std::string_view, kFaults> kFaultNames = {
-    "tear",  "delay",   "reorder", "write_back", "break", "partition", "cut",  "kill",
-    "pause", "exhaust", "reopen",  "restart",    "stall", "calls",     "join", "record",
-    "return"};
+    "tear",    "delay",  "reorder", "write_back", "break", "partition", "cut",    "kill",  "pause",
+    "exhaust", "reopen", "restart", "stall",      "calls", "join",      "record", "return"};
 
 // A set of faults.
 // Thread-safety: none.

@@ -213,8 +213,8 @@ bool Membership::Return(size_t server, EmbeddedMemoryOptions options, uint64_t i
       RejoinStore(*bootstrap_, OptionsToJoin(), returning, Probe(), bring_up);
   if (!joined) {
     if (joined.error().code != Code::kNodeUnreachable) {
-      verdict_.Wrong(fmt::format("memory server {} cannot come back: {}", server,
-                                 joined.error().ToString()));
+      verdict_.Wrong(
+          fmt::format("memory server {} cannot come back: {}", server, joined.error().ToString()));
     }
     started.reset();
     region.EndLife();

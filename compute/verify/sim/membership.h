@@ -50,8 +50,8 @@ class Membership {
   }
   // Kills a memory server whose region outlives it. It looks at the record no more.
   void End(size_t server);
-  // It comes back, and puts the record right. Returns false, and it is away as before, if the record
-  // cannot be reached now.
+  // It comes back, and puts the record right. Returns false, and it is away as before, if the
+  // record cannot be reached now.
   bool Return(size_t server, EmbeddedMemoryOptions options, uint64_t incarnation);
   // Whether the MTU to some member is too low for a node: then no client whose record names it may
   // open the store.

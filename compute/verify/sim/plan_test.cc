@@ -22,7 +22,7 @@ TEST(FaultsTest, ReadsWhatItWrites) {
   }
   EXPECT_EQ(ParseFaults("delay,tear").value(), ParseFaults("tear,delay").value());
   EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,partition,cut,kill,pause,exhaust,"
-                        "reopen,restart,stall,calls,join,record")
+                        "reopen,restart,stall,calls,join,record,return")
                 .value(),
             FaultSet::All());
 }
@@ -108,7 +108,7 @@ TEST(PlanTest, PartitionsAreInOneRunOfFourAndChangeNoOther) {
   RunOptions without;
   without.faults = ParseFaults(
                        "tear,delay,reorder,write_back,break,cut,kill,pause,exhaust,reopen,"
-                       "restart,stall,calls,join,record")
+                       "restart,stall,calls,join,record,return")
                        .value();
   RunOptions about;
   about.profile = "out_of_reach";

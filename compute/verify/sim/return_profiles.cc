@@ -40,20 +40,26 @@ void NarrowAsOneOf(Random& random, Plan& plan, std::span<const std::string_view>
 }  // namespace
 
 void Returned(Random& random, Plan& plan) {
-  constexpr std::array<std::string_view, 24> kAlike = {
-      "mixed",        "few_keys_many_splits", "hot_key",    "one_slot",     "scans",
-      "deep_tree",    "blocks",               "full_leaf",  "seen_in_part", "scanned_leaf",
-      "young_tree",   "far_siblings",         "stalled",    "batches",      "crowds",
-      "blocks_again", "churn",                "idle_churn", "low_root",     "modifies",
-      "in_order",     "ranges",               "worn",       "blocks_in_groups"};
+  constexpr std::array<std::string_view, 24> kAlike = {"mixed",        "few_keys_many_splits",
+                                                       "hot_key",      "one_slot",
+                                                       "scans",        "deep_tree",
+                                                       "blocks",       "full_leaf",
+                                                       "seen_in_part", "scanned_leaf",
+                                                       "young_tree",   "far_siblings",
+                                                       "stalled",      "batches",
+                                                       "crowds",       "blocks_again",
+                                                       "churn",        "idle_churn",
+                                                       "low_root",     "modifies",
+                                                       "in_order",     "ranges",
+                                                       "worn",         "blocks_in_groups"};
   NarrowAsOneOf(random, plan, kAlike);
   Return(random, plan);
 }
 
 void SweptReturns(Random& random, Plan& plan) {
-  constexpr std::array<std::string_view, 8> kAlike = {
-      "past_leases", "lost_leases", "late_threads", "late_calls",
-      "lagging",     "late_links",  "given_up",     "long_pauses"};
+  constexpr std::array<std::string_view, 8> kAlike = {"past_leases", "lost_leases", "late_threads",
+                                                      "late_calls",  "lagging",     "late_links",
+                                                      "given_up",    "long_pauses"};
   NarrowAsOneOf(random, plan, kAlike);
   Return(random, plan);
 }

@@ -1,5 +1,5 @@
-// What hits the memory servers of a run: one dies, another takes its address, stops, is slow, joins,
-// or is killed and comes back.
+// What hits the memory servers of a run: one dies, another takes its address, stops, is slow,
+// joins, or is killed and comes back.
 //
 // Thread-safety: none.
 #pragma once

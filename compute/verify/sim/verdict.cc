@@ -98,7 +98,7 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
           : (is_server_lost_ && IsLoss(error.code)) ||
-                AbsenceExplains(operation.since, error.code) ||
+                AbsenceExplains(operation, error.code) ||
                 ExplainsLoss(FaultsMet(error.code), operation, network_.Now(), error.code) ||
                 (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
   if (!is_explained) {
@@ -114,7 +114,8 @@ void Verdict::ServerIsBack(size_t server) {
   }
 }
 
-bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since, Code code) const {
+bool Verdict::AbsenceExplains(const FailedOperation& operation, Code code) const {
+  const auto since = operation.since;
   if (code != Code::kNodeUnreachable && code != Code::kFenced) return false;
   // Each may take two restarts of an operation: one for the queue pair, one for the new lease.
   const auto met = std::ranges::count_if(
@@ -123,6 +124,10 @@ bool Verdict::AbsenceExplains(Endpoint::Clock::time_point since, Code code) cons
   if (code == Code::kFenced) return false;
   // A server that has joined is not waited for by a client that does not know it.
   if (plan_.joins != 0 && HasGoneSince(since - kLeftOut)) return true;
+  // Nor has a client looked for one while it stood still itself.
+  const auto stops = stops_.find(operation.client_uuid);
+  const bool has_stopped = stops != stops_.end() && stops->second.back() >= since - kLeftOut;
+  if (has_stopped && HasGoneSince(since - kLeftOut)) return true;
   // Absences with little between them are one to a client that looks now and then.
   constexpr std::chrono::milliseconds kLook{40};
   const std::chrono::milliseconds patience(plan_.reconnect_ms);
@@ -147,8 +152,8 @@ bool Verdict::HasGoneSince(Endpoint::Clock::time_point since) const {
                              [since](const Absence& absence) { return absence.until > since; });
 }
 
-// The end of a server explains that a write is unknown which its queue pair took. All else waits for
-// the server to come back.
+// The end of a server explains that a write is unknown which its queue pair took. All else waits
+// for the server to come back.
 std::vector<SimFault> Verdict::FaultsMet(Code code) const {
   std::vector<SimFault> faults = network_.faults_met();
   if (plan_.returns == 0) return faults;

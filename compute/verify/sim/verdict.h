@@ -95,9 +95,9 @@ class Verdict {
     Endpoint::Clock::time_point until = Endpoint::Clock::time_point::max();
   };
 
-  // Whether an operation that began then may have failed with `code` because a server was away for
-  // longer than clients wait for it, or because servers were killed too often.
-  bool AbsenceExplains(Endpoint::Clock::time_point since, Code code) const;
+  // Whether the operation may have failed with `code` because a server was away for longer than
+  // clients wait for it, or because servers were killed too often.
+  bool AbsenceExplains(const FailedOperation& operation, Code code) const;
   // The faults that an operation may have met and failed with `code`, besides those absences.
   std::vector<SimFault> FaultsMet(Code code) const;
 
