@@ -97,8 +97,7 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
   const bool is_explained =
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
-          : (is_server_lost_ && IsLoss(error.code)) ||
-                AbsenceExplains(operation, error.code) ||
+          : (is_server_lost_ && IsLoss(error.code)) || AbsenceExplains(operation, error.code) ||
                 ExplainsLoss(FaultsMet(error.code), operation, network_.Now(), error.code) ||
                 (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
   if (!is_explained) {
