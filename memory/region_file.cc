@@ -199,9 +199,9 @@ Status RegionFile::CheckLastLife() {
   const std::string& path = wish_.path;
   const std::optional<RegionLife>& last = last_life();
   if (!last) {
-    return CannotUse(path, Code::kCorruption,
-                     std::string("no life of a memory server on it matches its checksum") +
-                         kOrAnother);
+    return CannotUse(
+        path, Code::kCorruption,
+        std::string("no life of a memory server on it matches its checksum") + kOrAnother);
   }
   std::string problem;
   if (!ParseRegionHeader(std::as_bytes(std::span(&last->header, 1)), problem)) {
