@@ -130,6 +130,8 @@ void Membership::Note(size_t server) {
 bool Membership::NamesAll() const {
   const Result<std::optional<std::string>> text = bootstrap_->Get(kStore);
   if (!text || !text.value()) return false;
+  // What was read late may be gone. (Without returns, seeds keep the runs that they had.)
+  if (!regions_.empty() && bootstrap_->Peek(kStore) != text.value()) return false;
   std::string problem;
   const std::optional<StoreRecord> record = ParseStoreRecord(*text.value(), problem);
   return record && record->servers.size() == members_.size() &&

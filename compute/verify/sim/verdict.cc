@@ -126,7 +126,12 @@ bool Verdict::AbsenceExplains(const FailedOperation& operation, Code code) const
   // Nor has a client looked for one while it stood still itself.
   const auto stops = stops_.find(operation.client_uuid);
   const bool has_stopped = stops != stops_.end() && stops->second.back() >= since - kLeftOut;
-  if (has_stopped && HasGoneSince(since - kLeftOut)) return true;
+  // Or while it waited for one that has stopped.
+  const bool has_waited = std::ranges::any_of(network_.faults_met(), [&](const SimFault& fault) {
+    return fault.kind == SimFault::Kind::kStopped && fault.client_uuid == operation.client_uuid &&
+           fault.Overlaps(since - kLeftOut, network_.Now());
+  });
+  if ((has_stopped || has_waited) && HasGoneSince(since - kLeftOut)) return true;
   // Absences with little between them are one to a client that looks now and then.
   constexpr std::chrono::milliseconds kLook{40};
   const std::chrono::milliseconds patience(plan_.reconnect_ms);
