@@ -295,8 +295,8 @@ class ChunkAllocator {
   uint32_t last_offer_ = 0;
 
   HeapMap map_;
-  GrainSet waiting_;    // where runs begin that wait,
-  GrainSet worn_runs_;  // and those that are worn
+  GrainSet waiting_;    // where runs begin that wait
+  GrainSet worn_runs_;  // where worn runs begin
   // Free runs by classes of size, the last of which is that of whole chunks. At most one run of a
   // class begins in the smallest power of two of grains below its sizes: that is a unit of its set.
   std::vector<GrainSet> free_by_class_;

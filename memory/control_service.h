@@ -38,8 +38,8 @@ struct ClientInForce {
 class ControlService final : public ControlHandler {
  public:
   // `lease`: a lease not renewed within this time expires; 0: leases do not expire.
-  // `leases`: if an earlier process has left memory in `allocator`, the incarnations in there begin
-  // above those that it has given.
+  // `leases`: its numbers are above those of earlier processes, if they have left memory in
+  // `allocator`.
   ControlService(ChunkAllocator allocator, LockTableFacts lock_table,
                  std::chrono::milliseconds lease = {}, LeaseTable leases = LeaseTable());
 

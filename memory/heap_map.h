@@ -6,8 +6,8 @@
 //   - shows no memory as free that is handed out, and names its owner;
 //   - shows no generation below one that may have been used.
 // Each change is a few stores, and the map is true after each of them. Memory outlives a process
-// with the stores that the process has made, in their order. So it is enough that the compiler keeps
-// that order: they are release stores, and nothing is flushed.
+// with the stores that the process has made, in their order. So it is enough that the compiler
+// keeps that order: they are release stores, and nothing is flushed.
 //
 // The map is of runs. A run is memory with one owner, or free, that is alike in all that decides
 // what may become of it. A kill may leave neighbours apart that are alike.
@@ -20,10 +20,10 @@
 //                                              +8   4  incarnation of its lease
 //                                              +12  2  compute id
 //                                              +14  2  0
-//   524,288                 w = 8 * ⌈g / 64⌉ starts: bit i % 64 of word i / 64 is 1 if a run begins
-//                                              at grain i. One begins at grain 0.
-//   524,288 + w             4 * g            uses, by grain: of the run that begins there, until the
-//                                              next one begins
+//   524,288                 w = 8 * ⌈g / 64⌉ starts: bit i % 64 of word i / 64 is 1 if a run
+//                                              begins at grain i. One begins at grain 0.
+//   524,288 + w             4 * g            uses, by grain: of the run that begins there, until
+//                                              the next one begins
 //
 // A use, from the lowest bit on:
 //
@@ -114,8 +114,8 @@ class HeapMap {
 
   // A new map, in memory of its own: all is one free run.
   static HeapMap New(uint64_t grains);
-  // The same in `memory`, which is all zeros. Requires: it is aligned to 8, and has BytesFor(grains)
-  // bytes.
+  // The same in `memory`, which is all zeros. Requires: it is aligned to 8, and has
+  // BytesFor(grains) bytes.
   static HeapMap New(std::span<std::byte> memory, uint64_t grains);
   // The map that another process has left in `memory`; it must still be checked. Requires: as for
   // New. Cost: reads all starts.

@@ -87,33 +87,24 @@ void KeptRegion::NoteGiven(const GivenNumbers& given) {
   store(kGivenEpochAt, given.epoch);
 }
 
-std::optional<RegionRecord> KeptRegion::ReadRecord(uint64_t at) const {
-  RegionRecord record;
-  std::memcpy(&record, state() + at, sizeof record);
-  if (record.sequence == 0 || record.text_bytes > kMaxStoreRecordBytes) return std::nullopt;
-  const std::string_view text(reinterpret_cast<const char*>(state() + at + sizeof record),
-                              record.text_bytes);
-  return record.checksum == ChecksumOf(record, text) ? std::optional(record) : std::nullopt;
+KeptRegion::Noted KeptRegion::ReadRecord() const {
+  Noted found;
+  for (const uint64_t at : kRecordsAt) {
+    RegionRecord record;
+    std::memcpy(&record, state() + at, sizeof record);
+    if (record.sequence <= found.sequence || record.text_bytes > kMaxStoreRecordBytes) continue;
+    const std::string_view text(reinterpret_cast<const char*>(state() + at + sizeof record),
+                                record.text_bytes);
+    if (record.checksum == ChecksumOf(record, text)) found = {record.sequence, text};
+  }
+  return found;
 }
 
-std::string KeptRegion::record() const {
-  const std::optional<RegionRecord> first = ReadRecord(kRecordsAt[0]);
-  const std::optional<RegionRecord> second = ReadRecord(kRecordsAt[1]);
-  if (!first && !second) return {};
-  const bool is_second = !first || (second && second->sequence > first->sequence);
-  const uint64_t at = is_second ? kRecordsAt[1] : kRecordsAt[0];
-  return {reinterpret_cast<const char*>(state() + at + sizeof(RegionRecord)),
-          (is_second ? second : first)->text_bytes};
-}
+std::string KeptRegion::record() const { return std::string(ReadRecord().text); }
 
 void KeptRegion::NoteRecord(std::string_view text) {
   assert(text.size() <= kMaxStoreRecordBytes);
-  uint64_t last = 0;
-  for (const uint64_t at : kRecordsAt) {
-    const std::optional<RegionRecord> known = ReadRecord(at);
-    if (known) last = std::max(last, known->sequence);
-  }
-  RegionRecord record{last + 1, static_cast<uint32_t>(text.size()), 0};
+  RegionRecord record{ReadRecord().sequence + 1, static_cast<uint32_t>(text.size()), 0};
   record.checksum = ChecksumOf(record, text);
   // Sequences alternate between the two, so the other one is the older one, or none.
   std::byte* const at = state() + kRecordsAt[record.sequence % 2];
@@ -131,19 +122,17 @@ void KeptRegion::NoteRecord(std::string_view text) {
 
 Result<std::unique_ptr<RegionInMemory>> RegionInMemory::New(uint64_t region_bytes,
                                                             uint64_t map_bytes) {
-  const auto in_pages = [](uint64_t bytes) {
-    return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  };
-  const uint64_t state_at = in_pages(region_bytes);
-  const uint64_t map_at = state_at + in_pages(kStateBytes);
-  BOOST_OUTCOME_TRY(mapping, MapMemory(map_at + map_bytes, false));
+  RegionFileHeader at{};  // for the places of the parts alone
+  at.region_bytes = region_bytes;
+  at.map_bytes = map_bytes;
+  BOOST_OUTCOME_TRY(mapping, MapMemory(FileBytes(at), false));
   std::unique_ptr<RegionInMemory> region(new RegionInMemory(std::move(mapping)));
   const std::span<std::byte> memory = region->mapping_.span();
   Parts parts;
   parts.memory.region = memory.first(region_bytes);
   parts.memory.description = "kept in this process";
-  parts.state = memory.subspan(state_at, kStateBytes);
-  parts.map = memory.subspan(map_at, map_bytes);
+  parts.state = memory.subspan(StateAt(at), kStateBytes);
+  parts.map = memory.subspan(MapAt(at), map_bytes);
   region->Use(std::move(parts));
   return region;
 }

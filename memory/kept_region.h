@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/embedded_memory.h"
@@ -71,7 +72,12 @@ class KeptRegion : public EmbeddedRegion {
   std::byte* state() const { return parts_.state.data(); }
   // The valid one with the highest sequence.
   std::optional<RegionLife> ReadLife() const;
-  std::optional<RegionRecord> ReadRecord(uint64_t at) const;
+  struct Noted {
+    uint64_t sequence = 0;  // 0: never
+    std::string_view text;
+  };
+  // The valid one of the two records with the higher sequence.
+  Noted ReadRecord() const;
 
   Parts parts_;
   std::optional<RegionLife> last_;

@@ -10,9 +10,9 @@
 //
 // Invariant: no (compute id, incarnation) is given out twice, so that a lock word (rule L2) and the
 // owner of an extent (rule U4) name one registration for ever. An id without incarnations left is
-// never given out again. Likewise, epochs only grow: a compute server may acknowledge one of a former
-// process. So a memory server whose memory outlives its process writes down the highest numbers
-// that it has given; those in the table of the next process begin above them.
+// never given out again. Likewise, epochs only grow: a compute server may acknowledge one of a
+// former process. So a memory server whose memory outlives its process writes down the highest
+// numbers that it has given. In the table of the next process, numbers begin above them.
 // Memory: bounded by the number of ids, however often compute servers come and go.
 // Thread-safety: none.
 #pragma once

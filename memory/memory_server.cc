@@ -161,7 +161,7 @@ Status MemoryServer::Join() {
 
 Result<Joined> MemoryServer::JoinOrReturn(const JoinOptions& options) {
   const auto bring_up = [this](const MemberIdentity& identity) { return BringUp(identity); };
-  if (region_ == nullptr || !region_->last_life()) {
+  if (IsNew()) {
     return JoinStore(*options_.bootstrap, options, FabricProbe(), bring_up);
   }
   const RegionHeader& header = region_->last_life()->header;
@@ -185,8 +185,7 @@ Result<std::string> MemoryServer::BringUp(const MemberIdentity& identity) {
 Status MemoryServer::Serve(const MemberIdentity& identity) {
   const RegionHeader header = MakeHeader(options_, port_->lock_table().bytes, identity);
   const std::span<std::byte> region = port_->region();
-  const bool is_new = region_ == nullptr || !region_->last_life();
-  if (is_new && identity.server == ServerId{0}) WriteFirstRoot(region, options_.parameters);
+  if (IsNew() && identity.server == ServerId{0}) WriteFirstRoot(region, options_.parameters);
   if (region_ == nullptr) {
     std::memcpy(region.data(), &header, sizeof header);
   } else {
@@ -206,11 +205,10 @@ Result<std::unique_ptr<ControlService>> MemoryServer::MakeService() {
           : LeaseTable(rules::GoesOnCounting() ? region_->given() : GivenNumbers(),
                        [this](const GivenNumbers& given) { region_->NoteGiven(given); });
   const uint64_t grains = ChunkAllocator::GrainsOf(kHeapOffset, options_.memory_bytes);
-  const bool is_new = region_ == nullptr || !region_->last_life();
   BOOST_OUTCOME_TRY(allocator,
                     ChunkAllocator::Open(kHeapOffset, options_.memory_bytes, options_.chunk_bytes,
                                          region_ == nullptr ? HeapMap::New(grains)
-                                         : is_new           ? HeapMap::New(region_->map(), grains)
+                                         : IsNew()          ? HeapMap::New(region_->map(), grains)
                                                             : HeapMap::Left(region_->map(), grains),
                                          leases.epoch()));
   return std::make_unique<ControlService>(std::move(allocator), LockTable(),

@@ -90,6 +90,8 @@ class MemoryServer final : public EmbeddedMemory {
   // Runs between the reservation of this server's place and its publication: see membership.h.
   Result<std::string> BringUp(const MemberIdentity& identity);
   Status Serve(const MemberIdentity& identity);
+  // Whether no server before has left anything in the region.
+  bool IsNew() const { return region_ == nullptr || !region_->last_life(); }
   Result<std::unique_ptr<ControlService>> MakeService();
   // That of the port, and why the test has moved it.
   LockTableFacts LockTable() const;

@@ -9,9 +9,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -114,12 +111,11 @@ Status RegionFile::Create() {
   if (::fstatfs(file_.get(), &info) == 0) {
     const uint64_t room =
         static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
-    const uint64_t needed = file_bytes_;
-    if (room < needed) {
+    if (room < file_bytes_) {
       return CannotUse(path, Code::kNoResources,
                        fmt::format("the file system has {} left, and the file needs {}: make room, "
                                    "give less --memory, or another --region",
-                                   HumanBytes(room), HumanBytes(needed)));
+                                   HumanBytes(room), HumanBytes(file_bytes_)));
     }
   }
   BOOST_OUTCOME_TRYV(Lock());

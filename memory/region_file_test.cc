@@ -154,11 +154,11 @@ TEST_F(RegionFileTest, ATornHeaderOfTheRegionIsWrittenAnew) {
 }
 
 TEST_F(RegionFileTest, OneServerHasIt) {
-  const auto file = Begin(1);
+  auto file = Begin(1);
   EXPECT_THAT(Refusal().message, HasSubstr("another memory server uses it"));
   // Clients get the file, and may outlive the server.
   const UniqueFd of_client(::dup(file->memory().file));
-  const_cast<std::unique_ptr<RegionFile>&>(file).reset();
+  file.reset();
   EXPECT_TRUE(Open());
 }
 

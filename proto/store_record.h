@@ -11,8 +11,8 @@
 //   server=0 incarnation=1f0a… host=ant process=0b5a…/4026531836/812/99120 address=10.0.0.1:7471
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
-// The line of a memory server whose memory outlives its process ends with " region=" and the path of
-// its file. It comes back under the same id, with another incarnation.
+// The line of a memory server whose memory outlives its process ends with " region=" and the path
+// of its file. It comes back under the same id, with another incarnation.
 //
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A

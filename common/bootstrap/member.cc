@@ -15,18 +15,8 @@ namespace {
 
 constexpr int kLooksPerJudgement = 10;
 
-std::string IdOf(const StoreRecord& record) {
-  return "store id " + internal::Hex16(record.store_id);
-}
-
 std::string ProcessOf(const MemberRecord& member) {
   return Describe(member) + " process " + ProcessIdOf(member.process);
-}
-
-void Insert(StoreRecord& record, const MemberRecord& member) {
-  const auto after = std::ranges::find_if(
-      record.servers, [&](const MemberRecord& other) { return other.server > member.server; });
-  record.servers.insert(after, member);
 }
 
 }  // namespace
@@ -82,12 +72,7 @@ std::optional<Look> Member::PutBack(const std::optional<std::string>& note) {
 
 std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& record) {
   const MemberRecord* entry = record.Find(self_.server);
-  StoreRecord merged = record;
-  if (entry != nullptr && std::ranges::find(earlier_, entry->incarnation) != earlier_.end()) {
-    std::erase_if(merged.servers,
-                  [this](const MemberRecord& member) { return member.server == self_.server; });
-    entry = nullptr;
-  }
+  if (entry != nullptr && std::ranges::count(earlier_, entry->incarnation) != 0) entry = nullptr;
   if (entry != nullptr && entry->incarnation != self_.incarnation) {
     return Look{
         Finding::kIdTaken,
@@ -101,8 +86,9 @@ std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& re
     known_ = record;
     return Look{};
   }
+  StoreRecord merged = record;
   merged.next_server = std::max(merged.next_server, known_.next_server);
-  if (entry == nullptr) Insert(merged, self_);
+  if (entry == nullptr) PutMember(merged, self_);
   return Publish(text, std::move(merged),
                  {Finding::kMerged, "the record of " + Named(known_.store, bootstrap_) +
                                         " was put back by a server that did not know all: added "
@@ -128,8 +114,8 @@ std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord
   JudgeOther(text, other);
   const std::string name = Named(known_.store, bootstrap_);
   if (own_root_ == Liveness::kDead) {
-    return Look{Finding::kStoreLost, name + " is another one now (" + IdOf(other) +
-                                         "). The one of this server (" + IdOf(known_) +
+    return Look{Finding::kStoreLost, name + " is another one now (" + IdText(other.store_id) +
+                                         "). The one of this server (" + IdText(known_.store_id) +
                                          ") is lost with its server 0, which held the root: stop "
                                          "this server, it serves nobody any more"};
   }
@@ -137,16 +123,16 @@ std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord
     StoreRecord record = known_;
     record.restored = RandomId();
     return Publish(text, std::move(record),
-                   {Finding::kTookBack, name + " was another one (" + IdOf(other) +
+                   {Finding::kTookBack, name + " was another one (" + IdText(other.store_id) +
                                             "), whose server 0 is gone: the record of this one (" +
-                                            IdOf(known_) + ") is back in its place"});
+                                            IdText(known_.store_id) + ") is back in its place"});
   }
   const MemberRecord* root = other.Find(ServerId{0});
   return Look{Finding::kOtherStore,
-              name + " is another one now (" + IdOf(other) +
+              name + " is another one now (" + IdText(other.store_id) +
                   (root == nullptr ? std::string() : ", " + ProcessOf(*root)) +
                   "): new clients open that one, and " +
-                  "clients that have the store of this server (" + IdOf(known_) +
+                  "clients that have the store of this server (" + IdText(known_.store_id) +
                   ") open go on. Two stores have one name: stop the memory servers of the one "
                   "whose data may go. If that is the other one, this one puts its record back"};
 }

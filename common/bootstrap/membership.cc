@@ -18,8 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Others may probe, or have died with memcached's lock.
-constexpr milliseconds kJoinPatience{60'000};
 // For the first server of a store, which may itself wait for a lost record.
 constexpr milliseconds kStoreToJoinPatience{15'000};
 constexpr milliseconds kPollInterval{50};

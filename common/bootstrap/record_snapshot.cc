@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace gossamer {
 namespace {
 
@@ -66,6 +68,16 @@ Status CheckAddress(const std::string& address) {
                                "one of at most {} ASCII characters, without blanks",
                                address, kMaxTokenBytes));
 }
+
+void PutMember(StoreRecord& record, const MemberRecord& member) {
+  std::erase_if(record.servers,
+                [&](const MemberRecord& other) { return other.server == member.server; });
+  const auto after = std::ranges::find_if(
+      record.servers, [&](const MemberRecord& other) { return other.server > member.server; });
+  record.servers.insert(after, member);
+}
+
+std::string IdText(uint64_t store_id) { return "store id " + internal::Hex16(store_id); }
 
 std::string Describe(const MemberRecord& member) {
   return fmt::format("server {} (host {}, address {})", ToInteger(member.server), member.host,

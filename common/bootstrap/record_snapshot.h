@@ -1,6 +1,7 @@
 // Internal to common/bootstrap: a store's record as it was read, and the wording of messages.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,9 @@ namespace gossamer {
 
 // Attempts at a compare-and-swap before the record "keeps changing".
 inline constexpr int kMaxSwapAttempts = 64;
+
+// For a join lock: others may probe, or have died with memcached's lock.
+inline constexpr std::chrono::milliseconds kJoinPatience{60'000};
 
 // A record and its text, for compare-and-swap. A text without a record is the note of a memory
 // server that asks whether the record was lost (membership.h).
@@ -34,6 +38,11 @@ Status CheckAgree(const StoreRecord& record, const JoinOptions& options);
 // Errors: InvalidArgument unless a record can hold `address`.
 Status CheckAddress(const std::string& address);
 
+// Puts the member in its place, by its id; replaces another incarnation of it.
+void PutMember(StoreRecord& record, const MemberRecord& member);
+
+// "store id 00d1ce5eed5a1ad5"
+std::string IdText(uint64_t store_id);
 // "server 0 (host ant, address 10.0.0.1:7471)"
 std::string Describe(const MemberRecord& member);
 // "store 'default' at memcached://ant:11211"

@@ -4,7 +4,6 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -14,11 +13,6 @@
 
 namespace gossamer {
 namespace {
-
-// Others may probe, or have died with memcached's lock.
-constexpr std::chrono::milliseconds kLockPatience{60'000};
-
-std::string IdOf(uint64_t store_id) { return "store id " + internal::Hex16(store_id); }
 
 // The record as the region has noted it, or one of this server alone.
 StoreRecord Noted(const JoinOptions& options, const Returning& returning) {
@@ -44,9 +38,9 @@ Status CheckIsGone(const StoreRecord& other, const Returning& returning, const L
       root == nullptr || (probe(other, *root).liveness == Liveness::kDead && !MayReturn(*root));
   if (is_gone) return Ok();
   return MakeError(Code::kInvalidArgument,
-                   Named(other.store, bootstrap) + " is another one now (" + IdOf(other.store_id) +
-                       ", " + Describe(*root) + "), and the region is of " +
-                       IdOf(returning.identity.store_id) +
+                   Named(other.store, bootstrap) + " is another one now (" +
+                       IdText(other.store_id) + ", " + Describe(*root) +
+                       "), and the region is of " + IdText(returning.identity.store_id) +
                        ": stop the memory servers of the one whose data may go, or give another "
                        "--store");
 }
@@ -87,7 +81,7 @@ Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                            const Returning& returning, const LivenessProbe& probe,
                            const BringUp& bring_up) {
   BOOST_OUTCOME_TRY(CheckStoreName(options.store));
-  BOOST_OUTCOME_TRY(lock, bootstrap.LockForJoin(options.store, kLockPatience));
+  BOOST_OUTCOME_TRY(lock, bootstrap.LockForJoin(options.store, kJoinPatience));
   const Held until_the_end = std::move(lock);
   const MemberIdentity& self = returning.identity;
   std::string address;
@@ -100,10 +94,8 @@ Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
       BOOST_OUTCOME_TRYV(CheckAddress(served));
       address = std::move(served);
     }
-    const auto after = std::ranges::find_if(
-        record.servers, [&self](const MemberRecord& other) { return other.server > self.server; });
-    record.servers.insert(after, {self.server, self.incarnation, HostName(), OwnProcessIdentity(),
-                                  address, options.region});
+    PutMember(record, {self.server, self.incarnation, HostName(), OwnProcessIdentity(), address,
+                       options.region});
     BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, seen.text, record));
     if (published) return Joined{self, std::move(record), returning.earlier};
   }

@@ -4,14 +4,14 @@
 // with a new incarnation and address, once it serves (`BringUp`), alone among the joiners of that
 // name (Bootstrap::LockForJoin):
 //
-//   the record                                     it
-//   names an incarnation that this server had      replaces its own entry
-//   names it not                                   adds its entry
-//   names another incarnation under its id         refuses: its region is not the last one
-//   is lost, or a note                             puts back what its region has noted of it, with a
-//                                                  new `restored` (membership.h)
-//   is another store's                             refuses, unless that store's server 0 is dead and
-//                                                  its memory is gone: then puts its own record back
+//   the record                               it
+//   names an incarnation that it has had     replaces its own entry
+//   names it not                             adds its entry
+//   names another one under its id           refuses: its region is not the last one
+//   is lost, or a note                       puts back what its region has noted of it, with a new
+//                                            `restored` (membership.h)
+//   is another store's                       refuses, unless server 0 of that store is dead and its
+//                                            memory gone: then it puts its own record back
 #pragma once
 
 #include <cstdint>

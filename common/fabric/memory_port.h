@@ -74,8 +74,8 @@ struct MemoryPortOptions {
   NumaWish numa = {};            // where the region lies
   bool in_process_only = false;  // shm: clients live in this process, so the memory needs no name
   uint32_t connection_timeout_ms = 2000;
-  // verbs: for which a client's machine may be silent before its queue pairs are destroyed; at least
-  // the connection time-out.
+  // verbs: for which a client's machine may be silent before its queue pairs are destroyed; at
+  // least the connection time-out.
   uint32_t silence_ms = 0;
   // Called with the region, and with a lock table in DRAM, as soon as each is mapped. Its error
   // fails the opening of the port. Empty: pages are allocated on first use (verbs: when they are

@@ -42,8 +42,8 @@ Error CorruptNode(RemotePtr pointer, std::string_view what);
 // The error for a memory server that was stopped and left the store's record.
 Error HasLeft(ServerId server);
 
-// Thread-safety: lookups are lock-free; servers are added or replaced, never removed: pointers to the memory of
-// one that has left stay pointers to a server that does not answer.
+// Thread-safety: lookups are lock-free; servers are added or replaced, never removed. Pointers to
+// memory of one that has left stay pointers to a server that does not answer.
 class Servers {
  public:
   // A slot for every id that a store can assign.

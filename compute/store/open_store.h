@@ -131,8 +131,8 @@ class OpenStore final : public Store, StoreEvents {
   Error WhyNoRoot(const Error& error);
   // The servers of the record and those learned later.
   std::vector<MemberRecord> Members() const;
-  // Finds `server`, which joined later, or has come back in another incarnation than `gone`, through
-  // the bootstrap, and connects to it. The finder calls it.
+  // Finds `server`, which joined later, or has come back in another incarnation than `gone`,
+  // through the bootstrap, and connects to it. The finder calls it.
   Status LearnServer(ServerId server, uint64_t gone = 0);
   Status FindAndAdd(ServerId server, uint64_t gone);
   // Makes all servers known that the store's record names, as far as they can be reached. Returns 0

@@ -1,9 +1,9 @@
 // SharedMemory: the region and lock table of one memory server, as seen by its process or a
 // client's.
 //
-// The server creates it, or has it kept in a file (KeptMemory). A client in another process maps the same memfds. A client in the server's
-// own process shares the server's object, so that sanitizers see one address per word, and nameless
-// memory can be used.
+// The server creates it, or has the region kept in a file (KeptMemory). A client in another process
+// maps the same files. A client in the server's own process shares the server's object, so that
+// sanitizers see one address per word, and nameless memory can be used.
 // Thread-safety: immutable after construction; access the bytes as shared_copy.h says.
 #pragma once
 

@@ -99,7 +99,7 @@ void Membership::LookNow() {
     Note(server);
   }
   if (!is_disturbed_) return;
-  // Those that are away add themselves when they come back.
+  // A server that is away adds itself when it comes back.
   if (!AreAllThere()) {
     is_changed_ = true;
     return;

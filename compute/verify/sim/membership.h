@@ -29,7 +29,7 @@ class Membership {
   using Memory = std::vector<std::unique_ptr<EmbeddedMemory>>;  // by server id; null: dead
   using Regions = std::vector<std::unique_ptr<EmbeddedRegion>>;
 
-  // `regions`: by server id, those that outlive their servers; empty if none does.
+  // `regions`: by server id, where the memory of servers outlives them; otherwise empty.
   Membership(const Plan& plan, SimNetwork& network, Recorder& recorder, Verdict& verdict,
              Memory& memory, Regions& regions);
 

@@ -31,11 +31,7 @@ Campaign::Campaign(const StressOptions& options, const std::string& directory, C
       findings_(findings),
       random_(options.seed, ~uint64_t{1}),
       disturbances_(options, cluster, board, std::move(failures), faults_, findings) {
-  open_.bootstrap = cluster.bootstrap();
-  open_.fabric = options.fabric;
-  open_.rdma = options.rdma;
-  open_.connection_timeout_ms = options.connection_timeout_ms;
-  open_.reconnect_ms = options.reconnect_ms;
+  open_ = options.Opening(cluster.bootstrap());
 }
 
 bool Campaign::is_late() const {

@@ -174,12 +174,7 @@ Status RunClient(const StressOptions& options, uint32_t client, const std::strin
                  const std::string& directory) {
   BOOST_OUTCOME_TRY(board, SharedBoard::Open(directory));
   BOOST_OUTCOME_TRY(failures, FailureLog::Open(FailurePath(directory, client)));
-  OpenOptions open;
-  open.bootstrap = bootstrap;
-  open.fabric = options.fabric;
-  open.rdma = options.rdma;
-  open.connection_timeout_ms = options.connection_timeout_ms;
-  open.reconnect_ms = options.reconnect_ms;
+  OpenOptions open = options.Opening(bootstrap);
   open.cache_bytes = options.cache_bytes;
   open.lock_timeout_ms = options.lock_timeout_ms;
   ClientReport& report = board->clients[client];

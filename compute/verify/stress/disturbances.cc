@@ -35,11 +35,7 @@ Disturbances::Disturbances(const StressOptions& options, Cluster& cluster, const
       faults_(faults),
       findings_(findings),
       random_(options.seed, ~uint64_t{2}) {
-  open_.bootstrap = cluster.bootstrap();
-  open_.fabric = options.fabric;
-  open_.rdma = options.rdma;
-  open_.connection_timeout_ms = options.connection_timeout_ms;
-  open_.reconnect_ms = options.reconnect_ms;
+  open_ = options.Opening(cluster.bootstrap());
   kills_.total = options.kills;
   flushes_.total = options.flushes;
   stops_.total = options.stops;

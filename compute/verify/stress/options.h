@@ -6,6 +6,7 @@
 
 #include "compute/verify/history/data.h"
 #include "gossamer/rdma_options.h"
+#include "gossamer/store.h"
 #include "proto/region.h"
 
 namespace gossamer::stress {
@@ -93,6 +94,16 @@ struct StressOptions {
   // Every life of a client is a separate client. As many as the kills may end before doing
   // anything.
   uint32_t lives() const { return clients + 2 * kills; }
+  // For the store of the run, where servers and clients meet at `place`.
+  OpenOptions Opening(const std::string& place) const {
+    OpenOptions open;
+    open.bootstrap = place;
+    open.fabric = fabric;
+    open.rdma = rdma;
+    open.connection_timeout_ms = connection_timeout_ms;
+    open.reconnect_ms = reconnect_ms;
+    return open;
+  }
   KeySpace keys() const { return {hot_keys, parameters.max_key_bytes, seed}; }
   ValueSpace values() const { return ValueSpace(long_percent); }
 };

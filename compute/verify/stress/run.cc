@@ -60,12 +60,7 @@ void AwaitClients(const StressOptions& options, Clients& clients, RunBoard& boar
 Status RunOperations(const StressOptions& options, const std::string& directory,
                      const Cluster& cluster, RunBoard& board,
                      const std::vector<std::string>& client_command, Findings& findings) {
-  OpenOptions open;
-  open.bootstrap = cluster.bootstrap();
-  open.fabric = options.fabric;
-  open.rdma = options.rdma;
-  open.connection_timeout_ms = options.connection_timeout_ms;
-  open.reconnect_ms = options.reconnect_ms;
+  OpenOptions open = options.Opening(cluster.bootstrap());
   BOOST_OUTCOME_TRY(store, Store::Open(open));
   BOOST_OUTCOME_TRYV(Preload(*store, options, 0));
   const Clock::time_point start = Clock::now();
