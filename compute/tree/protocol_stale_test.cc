@@ -32,12 +32,12 @@ class StaleTest : public ProtocolTest {
 
 TEST_F(StaleTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
-  ASSERT_NO_FATAL_FAILURE(Load(400));
+  ASSERT_NO_FATAL_FAILURE(Load(1600));
   TestClient other(*cluster_);
   const std::unique_ptr<OpenSession> stale = other.NewSession();
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));
   size_t moved = 0;
-  for (uint64_t at = 500; at < 3500; at += 1000) {
+  for (uint64_t at = 500; at < 15500; at += 1000) {
     if (!MovesToAnotherLeaf(at)) continue;
     ++moved;
     const WireCounts get =
@@ -54,12 +54,12 @@ TEST_F(StaleTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
 
 TEST_F(StaleTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
-  ASSERT_NO_FATAL_FAILURE(Load(400));
+  ASSERT_NO_FATAL_FAILURE(Load(1600));
   TestClient other(*cluster_);
   const std::unique_ptr<OpenSession> stale = other.NewSession();
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));
   size_t moved = 0;
-  for (uint64_t at = 500; at < 3500; at += 1000) {
+  for (uint64_t at = 500; at < 15500; at += 1000) {
     if (!MovesToAnotherLeaf(at)) continue;
     ++moved;
     // CAS + READ; READ trailer + unlock; CAS + READ; WRITE + unlock.
