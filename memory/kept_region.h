@@ -41,6 +41,7 @@ class KeptRegion : public EmbeddedRegion {
   // The region's memory, for a port. It lives as long as this object.
   const KeptMemory& memory() const { return parts_.memory; }
   std::span<std::byte> map() const { return parts_.map; }
+  const Parts& parts() const { return parts_; }
   // How many bytes of it need no memory of the machine any more.
   virtual uint64_t bytes_in_place() const { return 0; }
 
@@ -64,7 +65,6 @@ class KeptRegion : public EmbeddedRegion {
  protected:
   // Call once the memory is mapped. Whatever life was begun there has ended.
   void Use(Parts parts);
-  const Parts& parts() const { return parts_; }
   const std::optional<RegionLife>& life() const { return life_; }
   void WriteLife(RegionLife life);
 
