@@ -17,9 +17,11 @@
 #include "common/text/size_text.h"
 #include "memory/memory_metrics.h"
 #include "memory/memory_server.h"
+#include "memory/region_file.h"
 
 DEFINE_string(memory, "",
-              "DRAM to serve, such as 64MiB or 1GiB; `gossamer size` says how much records take");
+              "DRAM to serve, such as 64MiB or 1GiB; `gossamer size` says how much records take; "
+              "not needed with a --region that exists");
 DEFINE_string(store, "default", "name of the store to create or to join");
 DEFINE_string(
     bootstrap, "",
@@ -41,7 +43,8 @@ DEFINE_string(lock_table_bytes, "256KiB", "lock table, 8 bytes a slot, a power o
 DEFINE_string(
     region, "",
     "path of a file that the memory lives in, such as /dev/shm/NAME: a memory server that is "
-    "started with it again goes on with what it holds; without, that is gone with the process");
+    "started with it again goes on with what it holds, in the sizes of the file where flags leave "
+    "them out; without, that is gone with the process");
 DEFINE_bool(huge_pages, true,
             "use pages of 1 GB, if they are set aside and make up --memory, or of 2 MB where there "
             "are any");
@@ -100,10 +103,29 @@ constexpr ProgramInfo kProgram{
     "another one about the device.\n",
     __FILE__};
 
-// 0, which stands for the default, if the flag is left out.
-Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
-  if (text.empty()) return uint64_t{0};
+// `otherwise` if the flag is left out.
+Result<uint64_t> SizeFlag(const char* name, const std::string& text, uint64_t otherwise) {
+  if (text.empty()) return otherwise;
   return ParseSizeFlag(name, text, 1);
+}
+
+// What flags leave out is as in `left`, the header of the region that there is.
+Result<StoreParameters> ParametersFromFlags(const std::optional<RegionHeader>& left) {
+  const auto given_or_left = [&left](const char* name, uint32_t flag, auto member) {
+    const bool is_given = !gflags::GetCommandLineFlagInfoOrDie(name).is_default;
+    return is_given || !left ? flag : uint32_t{left->parameters.*member};
+  };
+  return CheckedParameters(
+      given_or_left("node_bytes", FLAGS_node_bytes, &StoreParameters::node_bytes),
+      given_or_left("max_key_bytes", FLAGS_max_key_bytes, &StoreParameters::max_key_bytes),
+      given_or_left("inline_value_bytes", FLAGS_inline_value_bytes,
+                    &StoreParameters::inline_value_bytes));
+}
+
+// The header of the region that this server is to go on with; nullopt if it is to make a new one.
+Result<std::optional<RegionHeader>> RegionLeft() {
+  if (FLAGS_region.empty() || FLAGS_create == "new") return std::nullopt;
+  return RegionFile::LastHeader(FLAGS_region);
 }
 
 Status CheckAdminFlag() {
@@ -138,17 +160,20 @@ Result<OnChipLocks> ParseOnChipLocks(std::string_view text) {
                    fmt::format("--on_chip_locks={}: give auto, require or no", text));
 }
 
-Result<MemoryServerOptions> OptionsFromFlags() {
-  if (FLAGS_memory.empty()) {
+Result<MemoryServerOptions> OptionsFromFlags(const std::optional<RegionHeader>& left) {
+  if (FLAGS_memory.empty() && !left) {
     return MakeError(Code::kInvalidArgument,
                      "--memory=SIZE is missing: how much DRAM to serve, such as --memory=1GiB");
   }
   MemoryServerOptions options;
-  BOOST_OUTCOME_TRY(memory_bytes, ParseSizeFlag("memory", FLAGS_memory, 1));
-  BOOST_OUTCOME_TRY(chunk_bytes, SizeFlag("chunk_bytes", FLAGS_chunk_bytes));
-  BOOST_OUTCOME_TRY(lock_table_bytes, SizeFlag("lock_table_bytes", FLAGS_lock_table_bytes));
-  BOOST_OUTCOME_TRY(parameters, CheckedParameters(FLAGS_node_bytes, FLAGS_max_key_bytes,
-                                                  FLAGS_inline_value_bytes));
+  constexpr uint64_t kDefault = 0;
+  BOOST_OUTCOME_TRY(memory_bytes,
+                    SizeFlag("memory", FLAGS_memory, left ? left->region_bytes : kDefault));
+  BOOST_OUTCOME_TRY(
+      chunk_bytes, SizeFlag("chunk_bytes", FLAGS_chunk_bytes, left ? left->chunk_bytes : kDefault));
+  BOOST_OUTCOME_TRY(lock_table_bytes,
+                    SizeFlag("lock_table_bytes", FLAGS_lock_table_bytes, kDefault));
+  BOOST_OUTCOME_TRY(parameters, ParametersFromFlags(left));
   BOOST_OUTCOME_TRY(fabric_flags, ReadFabricFlags());
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(fabric_flags.fabric));
   BOOST_OUTCOME_TRY(on_chip_locks, ParseOnChipLocks(FLAGS_on_chip_locks));
@@ -235,7 +260,9 @@ int Main(int argc, char** argv) {
 
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);
   if (!can_tell) return UsageError(kProgram, can_tell.error().message);
-  auto options = OptionsFromFlags();
+  const auto left = RegionLeft();
+  if (!left) return Failure(kProgram, left.error().message);
+  auto options = OptionsFromFlags(left.value());
   if (!options) return UsageError(kProgram, options.error().message);
   const auto bootstrap = OpenBootstrap(FLAGS_bootstrap);
   if (!bootstrap) {

@@ -168,6 +168,7 @@ Result<Joined> MemoryServer::JoinOrReturn(const JoinOptions& options) {
   Returning returning;
   returning.identity = {header.store_id, RandomId(), static_cast<ServerId>(header.server_id)};
   returning.earlier = region_->earlier();
+  returning.parameters = header.parameters;
   returning.known = region_->record();
   return RejoinStore(*options_.bootstrap, options, returning, FabricProbe(), bring_up);
 }

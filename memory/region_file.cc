@@ -51,12 +51,7 @@ Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish)
     BOOST_OUTCOME_TRY(found, file->OpenExisting());
     exists = found;
   }
-  if (exists) {
-    BOOST_OUTCOME_TRYV(file->ReadHeader());
-    BOOST_OUTCOME_TRYV(file->CheckSizes());
-    BOOST_OUTCOME_TRYV(file->Map());
-    BOOST_OUTCOME_TRYV(file->CheckLastLife());
-  } else {
+  if (!exists) {
     BOOST_OUTCOME_TRYV(file->Create());
     BOOST_OUTCOME_TRYV(file->Map());
   }
@@ -67,7 +62,26 @@ Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish)
   return file;
 }
 
+Result<std::optional<RegionHeader>> RegionFile::LastHeader(const std::string& path) {
+  RegionFileWish wish;
+  wish.path = path;
+  RegionFile file(std::move(wish));
+  BOOST_OUTCOME_TRY(exists, file.OpenExisting());
+  if (!exists) return std::nullopt;
+  return file.last_life()->header;
+}
+
 Result<bool> RegionFile::OpenExisting() {
+  BOOST_OUTCOME_TRY(exists, Take());
+  if (!exists) return false;
+  BOOST_OUTCOME_TRYV(ReadHeader());
+  BOOST_OUTCOME_TRYV(CheckSizes());
+  BOOST_OUTCOME_TRYV(Map());
+  BOOST_OUTCOME_TRYV(CheckLastLife());
+  return true;
+}
+
+Result<bool> RegionFile::Take() {
   const std::string& path = wish_.path;
   file_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file_ && errno == ENOENT) return false;
@@ -158,10 +172,11 @@ Status RegionFile::CheckSizes() const {
                                  "missing{}",
                                  file_bytes_, FileBytes(header_), kOrAnother));
   }
+  if (wish_.region_bytes == 0) return Ok();
   if (header_.region_bytes != wish_.region_bytes) {
     return CannotUse(path, Code::kInvalidArgument,
-                     fmt::format("it has a region of {0} bytes, and --memory says {1}: give "
-                                 "--memory={0}",
+                     fmt::format("it has a region of {0} bytes, and --memory says {1}: leave "
+                                 "--memory out, or give --memory={0}",
                                  header_.region_bytes, wish_.region_bytes));
   }
   if (header_.map_bytes != wish_.map_bytes) {

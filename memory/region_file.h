@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,7 +25,7 @@ namespace gossamer {
 
 struct RegionFileWish {
   std::string path;
-  uint64_t region_bytes = 0;
+  uint64_t region_bytes = 0;  // and `map_bytes` belong together; 0: as the file has them
   uint64_t map_bytes = 0;
   bool is_new = false;  // what is there is replaced
   bool huge_pages = true;
@@ -37,6 +38,9 @@ class RegionFile final : public KeptRegion {
   // has; Corruption for one that is torn or short; Unsupported for another version; NoResources.
   // Each says what to do. Nothing has changed after an error.
   static Result<std::unique_ptr<RegionFile>> Open(const RegionFileWish& wish);
+  // The region's header in the last life on the file; nullopt if there is no file.
+  // Errors: as Open, but for sizes.
+  static Result<std::optional<RegionHeader>> LastHeader(const std::string& path);
   RegionFile(const RegionFile&) = delete;
   RegionFile& operator=(const RegionFile&) = delete;
   ~RegionFile() override;
@@ -54,8 +58,10 @@ class RegionFile final : public KeptRegion {
  private:
   explicit RegionFile(RegionFileWish wish) : wish_(std::move(wish)) {}
 
-  // Opens and locks the file. Returns whether there is one.
+  // Maps the file that is there, if it is as wished. Returns whether there is one.
   Result<bool> OpenExisting();
+  // Opens and locks it. Returns whether there is one.
+  Result<bool> Take();
   Status Lock();
   Status Create();
   Status ReadHeader();

@@ -220,7 +220,9 @@ TEST_F(RegionFileTest, OtherSizesAreRefused) {
   Begin(1);
   RegionFileWish wish = Wish();
   wish.region_bytes *= 2;
-  EXPECT_THAT(RefusalOf(wish).message, HasSubstr("give --memory=4194304"));
+  EXPECT_THAT(RefusalOf(wish).message,
+              AllOf(HasSubstr("4194304 bytes, and --memory says 8388608"),
+                    HasSubstr("leave --memory out, or give --memory=4194304")));
 }
 
 // The life of a process that may have been killed with the machine.

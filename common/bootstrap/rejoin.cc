@@ -22,7 +22,7 @@ StoreRecord Noted(const JoinOptions& options, const Returning& returning) {
   StoreRecord record = is_ours ? *std::move(known) : StoreRecord{options.store,
                                                                  returning.identity.store_id,
                                                                  options.fabric,
-                                                                 options.parameters,
+                                                                 returning.parameters,
                                                                  0,
                                                                  {}};
   record.store = options.store;

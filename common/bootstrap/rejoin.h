@@ -20,12 +20,14 @@
 #include <vector>
 
 #include "common/bootstrap/membership.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer {
 
 struct Returning {
   MemberIdentity identity;        // with a new incarnation
   std::vector<uint64_t> earlier;  // incarnations that a record may name
+  StoreParameters parameters;     // that the region was made with
   std::string known;              // the text of the record, as the region has noted it; or empty
 };
 

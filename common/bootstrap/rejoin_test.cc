@@ -39,6 +39,7 @@ class RejoinTest : public MemberTest {
     returning.identity.incarnation = RandomId();
     returning.earlier = joined.earlier;
     returning.earlier.insert(returning.earlier.begin(), joined.identity.incarnation);
+    returning.parameters = joined.record.parameters;
     returning.known = EncodeStoreRecord(joined.record);
     return returning;
   }
@@ -192,10 +193,16 @@ TEST_F(RejoinTest, AnotherStoreThatComesBackIsLeftAloneToo) {
 }
 
 TEST_F(RejoinTest, ServesOnlyWithTheParametersOfTheStore) {
-  const Returning returning = Leave(JoinWithRegion().value());
+  Returning returning = Leave(JoinWithRegion().value());
   JoinOptions options = Options();
   options.parameters.node_bytes = 512;
-  const Result<Joined> refused = Rejoin(returning, options);
+  Result<Joined> refused = Rejoin(returning, options);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("--node_bytes=1024"));
+  // No record has them any more.
+  LoseRecord();
+  returning.known.clear();
+  refused = Rejoin(returning, options);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("--node_bytes=1024"));
   EXPECT_EQ(served_, 0);
