@@ -208,6 +208,7 @@ Status WriteSavedFile(const std::string& path, SavedFileHeader header, const Kep
                       const SavedFileProgress& progress) {
   header.magic = kSavedFileMagic;
   header.version = kSavedFileVersion;
+  header.sequence = region.last_life()->sequence;
   header.region = region.last_life()->header;
   header.file = FileHeaderOf(region.parts());
   header.checksum = HeaderChecksum(header);

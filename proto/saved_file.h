@@ -34,14 +34,15 @@ struct SavedFileHeader {
   uint32_t version;
   uint32_t checksum;  // CRC32C of the header with this field 0
   uint64_t set;
-  uint64_t saved_at_ms;  // since 1970, by the clock of the machine
+  uint64_t sequence;     // of the life that was saved: of two files of a server, the later has more
+  uint64_t saved_at_ms;  // since 1970, by the clock of the machine, which may be set back
   uint16_t servers;      // of the store, at that time
   std::array<uint16_t, 3> reserved;
   RegionHeader region;    // of the life that was saved
   RegionFileHeader file;  // where the parts are
   std::array<char, kMaxStoreNameBytes> store;  // its name; ends with zeros
 };
-static_assert(sizeof(SavedFileHeader) == 216 && std::is_trivially_copyable_v<SavedFileHeader>);
+static_assert(sizeof(SavedFileHeader) == 224 && std::is_trivially_copyable_v<SavedFileHeader>);
 
 struct SavedBlock {
   uint64_t at;            // in the region file, a multiple of kSavedBlockBytes

@@ -11,8 +11,10 @@
 //   server=0 incarnation=1f0a… host=ant process=0b5a…/4026531836/812/99120 address=10.0.0.1:7471
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
-// The line of a memory server whose memory outlives its process ends with " region=" and the path
-// of its file. It comes back under the same id, with another incarnation.
+// The line of a memory server whose memory outlives its process goes on with " region=" and the
+// path of its file. It comes back under the same id, with another incarnation. That of one that
+// saves what it holds ends with " saved=" and the set of its last saved file (saved_file.h), as 16
+// hex digits, or 0 if it has saved nothing yet.
 //
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A
@@ -23,6 +25,10 @@
 // members that the restoring server did not know may be missing until they have added themselves. A
 // memory server that intends to create a store in place of a lost one first draws new digits for
 // that line.
+//
+// Behind that line, a store that was restored from saved files has "set=" and their set. To save
+// what all servers hold, somebody puts "save=" and new random digits behind that: a server that
+// sees others than before saves.
 //
 // A record without servers is not a store: it is the note of a memory server that intends to create
 // one and waits for a lost record to come back.
@@ -60,6 +66,7 @@ struct MemberRecord {
   std::string process;       // common/process.h: tells on its own machine whether it still runs
   std::string address;       // for ComputePort::Connect
   std::string region = {};   // the file with its memory; empty: that dies with the process
+  std::optional<uint64_t> saved = {};  // the set of its last saved file, 0: none yet
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
@@ -78,7 +85,9 @@ struct StoreRecord {
   StoreParameters parameters;
   uint16_t next_server = 0;
   std::vector<MemberRecord> servers;  // by rising id
-  uint64_t restored = 0;              // 0: no such line
+  uint64_t restored = 0;              // 0: no such line, as of the next two
+  uint64_t set = 0;
+  uint64_t save = 0;
 
   const MemberRecord* Find(ServerId server) const {
     const auto found = std::ranges::find(servers, server, &MemberRecord::server);
@@ -156,6 +165,14 @@ class RecordReader {
     }
     return value;
   }
+  // The number of a line that may be missing, which stands for 0.
+  uint64_t HexLine(std::string_view name) {
+    if (!NextIs(name)) return 0;
+    const uint64_t value = Expect(name).Hex();
+    if (value == 0) Fail(fmt::format("{}0 stands for no such line", name));
+    EndLine();
+    return value;
+  }
   void Fail(std::string_view problem) {
     if (problem_.empty()) problem_ = fmt::format("line {}: {}", line_, problem);
     rest_ = {};
@@ -189,11 +206,14 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
       record.store, record.store_id, record.fabric, record.parameters.node_bytes,
       record.parameters.max_key_bytes, record.parameters.inline_value_bytes, record.next_server);
   if (record.restored != 0) text += fmt::format("restored={:016x}\n", record.restored);
+  if (record.set != 0) text += fmt::format("set={:016x}\n", record.set);
+  if (record.save != 0) text += fmt::format("save={:016x}\n", record.save);
   for (const MemberRecord& member : record.servers) {
     text += fmt::format("server={} incarnation={:016x} host={} process={} address={}",
                         ToInteger(member.server), member.incarnation, member.host, member.process,
                         member.address);
     if (!member.region.empty()) text += " region=" + member.region;
+    if (member.saved) text += fmt::format(" saved={:016x}", *member.saved);
     text += '\n';
   }
   return text;
@@ -231,11 +251,9 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
                             record.next_server, kMaxMemoryServers));
   }
   reader.EndLine();
-  if (reader.NextIs("restored=")) {
-    record.restored = reader.Expect("restored=").Hex();
-    if (record.restored == 0) reader.Fail("restored is 0, which stands for no such line");
-    reader.EndLine();
-  }
+  record.restored = reader.HexLine("restored=");
+  record.set = reader.HexLine("set=");
+  record.save = reader.HexLine("save=");
   while (!reader.done()) {
     MemberRecord member;
     member.server = static_cast<ServerId>(reader.Expect("server=").Decimal<uint16_t>());
@@ -244,6 +262,7 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     member.process = reader.Expect(" process=").Token();
     member.address = reader.Expect(" address=").Token();
     if (reader.NextIs(" region=")) member.region = reader.Expect(" region=").Token();
+    if (reader.NextIs(" saved=")) member.saved = reader.Expect(" saved=").Hex();
     if (!record.servers.empty() && member.server <= record.servers.back().server) {
       reader.Fail(fmt::format("server {} is out of order or twice", ToInteger(member.server)));
     }

@@ -60,7 +60,26 @@ TEST(StoreRecord, SaysWhetherItWasRestored) {
   std::string problem;
   EXPECT_EQ(ParseStoreRecord(text, problem), record) << problem;
   EXPECT_THAT(ProblemOf(Golden("next_server=3\n", "next_server=3\nrestored=0000000000000000\n")),
-              HasSubstr("restored is 0"));
+              HasSubstr("restored=0 stands for no such line"));
+}
+
+TEST(StoreRecord, SaysWhatIsSaved) {
+  StoreRecord record = TwoServers();
+  record.set = 0xcd;
+  record.save = 0xef;
+  record.servers[0].region = "/dev/shm/r";
+  record.servers[0].saved = 0xcd;
+  record.servers[1].saved = 0;
+  std::string text = Golden("next_server=3\n",
+                            "next_server=3\nset=00000000000000cd\nsave=00000000000000ef\n");
+  text.insert(text.find("\nserver=2"), " region=/dev/shm/r saved=00000000000000cd");
+  text.insert(text.size() - 1, " saved=0000000000000000");
+  EXPECT_EQ(EncodeStoreRecord(record), text);
+  std::string problem;
+  EXPECT_EQ(ParseStoreRecord(text, problem), record) << problem;
+  EXPECT_THAT(ProblemOf(Golden("next_server=3\n", "next_server=3\nsave=00000000000000ef\n"
+                                                  "set=00000000000000cd\n")),
+              HasSubstr("line 10: expected"));
 }
 
 TEST(StoreRecord, SaysWhatIsWrong) {

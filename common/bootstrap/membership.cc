@@ -318,7 +318,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   BOOST_OUTCOME_TRY(address, bring_up(joined.identity));
   BOOST_OUTCOME_TRYV(CheckAddress(address));
   record.servers.push_back({joined.identity.server, joined.identity.incarnation, HostName(),
-                            OwnProcessIdentity(), address, options.region});
+                            OwnProcessIdentity(), address, options.region, options.saved});
   BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, before.text, record));
   if (!published) {
     return MakeError(Code::kContended,

@@ -99,7 +99,8 @@ struct JoinOptions {
   CreateMode create = CreateMode::kAuto;
   // Replaces Bootstrap::republish_wait(), or the time that kJoin waits. 0: no wait.
   std::optional<std::chrono::milliseconds> patience;
-  std::string region = {};  // as in MemberRecord
+  std::string region = {};  // as in MemberRecord, as is the next
+  std::optional<uint64_t> saved = {};
   // Polled while waiting for a record; true ends the wait with Contended.
   std::function<bool()> is_to_stop = {};
 };

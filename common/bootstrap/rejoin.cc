@@ -4,7 +4,9 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "common/bootstrap/record_snapshot.h"
@@ -37,42 +39,96 @@ Status CheckIsGone(const StoreRecord& other, const Returning& returning, const L
   const bool is_gone =
       root == nullptr || (probe(other, *root).liveness == Liveness::kDead && !MayReturn(*root));
   if (is_gone) return Ok();
-  return MakeError(Code::kInvalidArgument,
-                   Named(other.store, bootstrap) + " is another one now (" +
-                       IdText(other.store_id) + ", " + Describe(*root) +
-                       "), and the region is of " + IdText(returning.identity.store_id) +
-                       ": stop the memory servers of the one whose data may go, or give another "
-                       "--store");
+  const std::string now = Named(other.store, bootstrap);
+  if (returning.set != 0 && other.store_id == returning.identity.store_id) {
+    return MakeError(Code::kInvalidArgument,
+                     now + " went on after the file was saved that this server would load, with " +
+                         Describe(*root) +
+                         ": to go back to what was saved, stop all its memory servers, and start "
+                         "each with its file; to go on without what this server held, give "
+                         "another --save, and --forget_dead");
+  }
+  return MakeError(
+      Code::kInvalidArgument,
+      now + " is another one now (" + IdText(other.store_id) + ", " + Describe(*root) + "), and " +
+          (returning.set == 0 ? "the region" : "the saved file") + " is of " +
+          IdText(returning.identity.store_id) +
+          ": stop the memory servers of the one whose data may go, or give another --store");
 }
 
-// The record that this server's entry is to be added to.
+// The record without this server's entry, whose next server id is above this one's.
+StoreRecord MakeRoom(StoreRecord record, ServerId server) {
+  std::erase_if(record.servers,
+                [server](const MemberRecord& member) { return member.server == server; });
+  const auto next = static_cast<uint16_t>(ToInteger(server) + 1);
+  record.next_server = std::max(record.next_server, next);
+  return record;
+}
+
+// The record that this server's entry is to be added to, if the store went on without the file that
+// it has loaded, or if nothing is known of that.
+Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& options,
+                             const Returning& returning, const LivenessProbe& probe,
+                             const Bootstrap& bootstrap) {
+  const ServerId server = returning.identity.server;
+  if (seen.record && seen.record->set == returning.set &&
+      seen.record->Find(server) == nullptr) {
+    return MakeRoom(*seen.record, server);
+  }
+  if (seen.record) {
+    BOOST_OUTCOME_TRYV(CheckIsGone(*seen.record, returning, probe, bootstrap));
+  }
+  StoreRecord record = Noted(options, returning);
+  record.store_id = RandomId();
+  record.servers.clear();
+  record.set = returning.set;
+  record.save = 0;
+  LOG(WARNING) << Named(options.store, bootstrap) << " goes back to what was saved, as "
+               << IdText(record.store_id);
+  return MakeRoom(std::move(record), server);
+}
+
+// Likewise, for any server.
 Result<StoreRecord> WithoutSelf(const RecordSnapshot& seen, const JoinOptions& options,
                                 const Returning& returning, const LivenessProbe& probe,
                                 const Bootstrap& bootstrap) {
   const MemberIdentity& self = returning.identity;
   const bool is_ours = seen.record && seen.record->store_id == self.store_id;
-  if (seen.record && !is_ours) {
-    BOOST_OUTCOME_TRYV(CheckIsGone(*seen.record, returning, probe, bootstrap));
-  }
-  if (!is_ours) {
-    LOG(WARNING) << "the record of " << Named(options.store, bootstrap)
-                 << " was gone: putting it back as the region has noted it";
-  }
-  StoreRecord record = is_ours ? *seen.record : Noted(options, returning);
-  const MemberRecord* const entry = record.Find(self.server);
-  if (entry != nullptr && is_ours &&
-      std::ranges::find(returning.earlier, entry->incarnation) == returning.earlier.end()) {
+  const MemberRecord* const entry = is_ours ? seen.record->Find(self.server) : nullptr;
+  const bool is_last =
+      entry != nullptr && std::ranges::count(returning.earlier, entry->incarnation) != 0;
+  if (returning.set != 0 && !is_last) return GoneBack(seen, options, returning, probe, bootstrap);
+  if (entry != nullptr && !is_last) {
     return MakeError(Code::kInvalidArgument,
                      fmt::format("the record of {} has another {}: this region is not the one that "
                                  "the store goes on with; give --region of that one, or "
                                  "--create=new for a new server in this one's place",
                                  Named(options.store, bootstrap), Describe(*entry)));
   }
-  std::erase_if(record.servers,
-                [&self](const MemberRecord& member) { return member.server == self.server; });
-  const auto next = static_cast<uint16_t>(ToInteger(self.server) + 1);
-  record.next_server = std::max(record.next_server, next);
-  return record;
+  if (is_ours) return MakeRoom(*seen.record, self.server);
+  if (seen.record) {
+    BOOST_OUTCOME_TRYV(CheckIsGone(*seen.record, returning, probe, bootstrap));
+  }
+  LOG(WARNING) << "the record of " << Named(options.store, bootstrap)
+               << " was gone: putting it back as the region has noted it";
+  return MakeRoom(Noted(options, returning), self.server);
+}
+
+// Servers that live put a lost record back; until then, nothing is known of the store.
+Status AwaitLostRecord(Bootstrap& bootstrap, const JoinOptions& options) {
+  const auto patience = options.patience.value_or(bootstrap.republish_wait());
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  BOOST_OUTCOME_TRY(may_have_members, bootstrap.MayHaveMembers(options.store));
+  while (may_have_members && std::chrono::steady_clock::now() < deadline) {
+    BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, options.store));
+    if (seen.record) return Ok();
+    if (options.is_to_stop && options.is_to_stop()) {
+      return MakeError(Code::kContended,
+                       "stopped while it waited for the record of store '" + options.store + "'");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return Ok();
 }
 
 }  // namespace
@@ -81,21 +137,26 @@ Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                            const Returning& returning, const LivenessProbe& probe,
                            const BringUp& bring_up) {
   BOOST_OUTCOME_TRY(CheckStoreName(options.store));
+  if (returning.set != 0) {
+    BOOST_OUTCOME_TRYV(AwaitLostRecord(bootstrap, options));
+  }
   BOOST_OUTCOME_TRY(lock, bootstrap.LockForJoin(options.store, kJoinPatience));
   const Held until_the_end = std::move(lock);
-  const MemberIdentity& self = returning.identity;
+  MemberIdentity self = returning.identity;
   std::string address;
   for (int attempt = 0; attempt < kMaxSwapAttempts; ++attempt) {
     BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, options.store));
     BOOST_OUTCOME_TRY(record, WithoutSelf(seen, options, returning, probe, bootstrap));
     BOOST_OUTCOME_TRYV(CheckAgree(record, options));
+    if (!address.empty() && record.store_id != self.store_id) break;  // as which it serves
     if (address.empty()) {
+      self.store_id = record.store_id;
       BOOST_OUTCOME_TRY(served, bring_up(self));
       BOOST_OUTCOME_TRYV(CheckAddress(served));
       address = std::move(served);
     }
     PutMember(record, {self.server, self.incarnation, HostName(), OwnProcessIdentity(), address,
-                       options.region});
+                       options.region, options.saved});
     BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, seen.text, record));
     if (published) return Joined{self, std::move(record), returning.earlier};
   }

@@ -12,6 +12,19 @@
 //                                            `restored` (membership.h)
 //   is another store's                       refuses, unless server 0 of that store is dead and its
 //                                            memory gone: then it puts its own record back
+//
+// What a server has loaded from a saved file may be old: the store may have gone on without it. Only
+// a record that names an incarnation of the file's server says that it did not. Otherwise the store
+// goes back to what was saved, and is another one, with a new id: clients of the one before must not
+// go on with what they know of it. The saved files of one set are of one moment (memory/save.h), so
+// only they may be together:
+//
+//   the record                               it
+//   names an incarnation that it has had     replaces its own entry, as above
+//   has the same set, and not this server    adds its entry
+//   is lost                                  puts up one with the set, and a new id
+//   is another one                           refuses, unless server 0 of that store is dead and its
+//                                            memory gone: then it puts up one with the set
 #pragma once
 
 #include <cstdint>
@@ -29,6 +42,7 @@ struct Returning {
   std::vector<uint64_t> earlier;  // incarnations that a record may name
   StoreParameters parameters;     // that the region was made with
   std::string known;              // the text of the record, as the region has noted it; or empty
+  uint64_t set = 0;               // of the saved file that the memory was loaded from; 0: of none
 };
 
 // Errors:

@@ -208,5 +208,103 @@ TEST_F(RejoinTest, ServesOnlyWithTheParametersOfTheStore) {
   EXPECT_EQ(served_, 0);
 }
 
+// ---- With what was loaded from a saved file
+
+class GoBackTest : public RejoinTest {
+ protected:
+  static constexpr uint64_t kSet = 0xabc;
+
+  static JoinOptions OptionsOfSaving() {
+    JoinOptions options = Options();
+    options.region = "";
+    options.saved = kSet;
+    options.patience = std::chrono::milliseconds(0);
+    return options;
+  }
+  Result<Joined> JoinAndSave() {
+    JoinOptions options = OptionsOfSaving();
+    options.saved = 0;
+    return JoinStore(bootstrap_, options, Probe(),
+                     [](const MemberIdentity& identity) -> Result<std::string> {
+                       return fmt::format("address-{}", ToInteger(identity.server));
+                     });
+  }
+  Returning Save(const Joined& joined, uint64_t set = kSet) {
+    Returning returning = Leave(joined);
+    returning.set = set;
+    return returning;
+  }
+  Result<Joined> Load(const Returning& returning) { return Rejoin(returning, OptionsOfSaving()); }
+};
+
+TEST_F(GoBackTest, ReturnsWhereNothingWentOn) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  const Result<Joined> back = Load(Save(second));
+  ASSERT_TRUE(back) << back.error().ToString();
+  EXPECT_EQ(back.value().identity.store_id, first.identity.store_id);
+  EXPECT_EQ(Record().value().set, 0u);
+  EXPECT_EQ(Record().value().servers[1].saved, kSet);
+}
+
+TEST_F(GoBackTest, IsAnotherStoreIfTheRecordIsLost) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  const Returning one = Save(first);
+  const Returning other = Save(second);
+  LoseRecord();
+  // In any order.
+  const Joined back = Load(other).value();
+  EXPECT_NE(back.identity.store_id, first.identity.store_id);
+  EXPECT_EQ(back.identity.server, ServerId{1});
+  EXPECT_EQ(Record().value().set, kSet);
+  EXPECT_EQ(Record().value().next_server, 2);
+  const Joined joined = Load(one).value();
+  EXPECT_EQ(joined.identity.store_id, back.identity.store_id);
+  EXPECT_THAT(Servers(), ElementsAre(0, 1));
+}
+
+TEST_F(GoBackTest, SetsAreNotMixed) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  const Returning one = Save(first);
+  const Returning older = Save(second, kSet - 1);
+  LoseRecord();
+  const Joined back = Load(one).value();
+  const int served = served_;
+  const Result<Joined> refused = Load(older);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("is another one now"));
+  EXPECT_EQ(served_, served);
+  EXPECT_EQ(Record().value().store_id, back.identity.store_id);
+}
+
+// The record outlived the machine; the memory, which the store went on with, did not.
+TEST_F(GoBackTest, GoesBackWhereTheMemoryIsGone) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  const Returning one = Save(first);
+  const Returning other = Save(second);
+  const Joined later_one = Load(one).value();
+  const Joined later_other = Load(other).value();
+  EXPECT_EQ(later_one.identity.store_id, first.identity.store_id);
+  // While a server of it lives, the store is not gone.
+  states_[later_other.identity.incarnation] = Liveness::kDead;
+  const Result<Joined> refused = Load(other);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("went on after the file was saved"));
+  states_[later_one.identity.incarnation] = Liveness::kDead;
+  const Joined back = Load(other).value();
+  EXPECT_NE(back.identity.store_id, first.identity.store_id);
+  EXPECT_EQ(Load(one).value().identity.store_id, back.identity.store_id);
+  // The same once more, with the same files.
+  for (const auto& member : Record().value().servers) states_[member.incarnation] = Liveness::kDead;
+  const Joined again = Load(one).value();
+  EXPECT_NE(again.identity.store_id, back.identity.store_id);
+  EXPECT_EQ(Load(other).value().identity.store_id, again.identity.store_id);
+  EXPECT_THAT(Servers(), ElementsAre(0, 1));
+}
+
 }  // namespace
 }  // namespace gossamer

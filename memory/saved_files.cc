@@ -1,0 +1,129 @@
+#include "memory/saved_files.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+namespace gossamer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSavedEnding = ".saved";
+constexpr const char* kPartEnding = ".part";
+
+std::string Reason() { return std::generic_category().message(errno); }
+
+Error CannotUse(const std::string& directory, const std::string& why) {
+  return MakeError(Code::kInvalidArgument, "--save=" + directory + ": " + why);
+}
+
+}  // namespace
+
+Result<SavedFiles> SavedFiles::Open(const std::string& directory, const std::string& store) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    return CannotUse(directory, "it is no directory; create it, or give another one");
+  }
+  if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return CannotUse(directory, "files cannot be made there: " + Reason());
+  }
+  return SavedFiles(directory, store);
+}
+
+Result<bool> SavedFiles::TakeAny() {
+  std::set<uint16_t> servers;
+  for (const std::string& name : Names(store_ + "-", kSavedEnding)) {
+    const char* const from = name.data() + store_.size() + 1;
+    uint16_t server = 0;
+    const auto [end, error] = std::from_chars(from, name.data() + name.size(), server);
+    if (error == std::errc() && *end == '.') servers.insert(server);
+  }
+  for (const uint16_t server : servers) {
+    const Status taken = Take(static_cast<ServerId>(server));
+    if (taken) return true;
+  }
+  return false;
+}
+
+Status SavedFiles::Take(ServerId server) {
+  if (server_ == server) return Ok();
+  const std::string path =
+      fmt::format("{}/{}-{}.lock", directory_, store_, ToInteger(server));
+  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return CannotUse(directory_, lock && errno == EWOULDBLOCK
+                                     ? fmt::format("another memory server has the files of server "
+                                                   "{} of store '{}'",
+                                                   ToInteger(server), store_)
+                                     : path + " cannot be locked: " + Reason());
+  }
+  lock_ = std::move(lock);
+  server_ = server;
+  return Ok();
+}
+
+Result<std::optional<SavedFile>> SavedFiles::Choose(
+    const std::optional<StoreRecord>& record) const {
+  std::optional<SavedFile> chosen;
+  for (const std::string& name : Names(Prefix(), kSavedEnding)) {
+    BOOST_OUTCOME_TRY(file, SavedFile::Open(directory_ + "/" + name));
+    const SavedFileHeader& header = file.header();
+    const MemberRecord* const entry =
+        record && record->store_id == header.region.store_id ? record->Find(*server_) : nullptr;
+    const bool is_of_record =
+        (record && record->set == header.set) ||
+        (entry != nullptr && entry->incarnation == header.region.incarnation);
+    if (is_of_record) return std::optional(std::move(file));
+    if (!chosen || header.sequence > chosen->header().sequence) chosen = std::move(file);
+  }
+  return chosen;
+}
+
+Status SavedFiles::Publish(uint64_t set) const {
+  const UniqueFd directory(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (::rename(PartPath(set).c_str(), Path(set).c_str()) == 0 && directory &&
+      ::fsync(directory.get()) == 0) {
+    return Ok();
+  }
+  return MakeError(Code::kNoResources, Path(set) + " cannot get its name: " + Reason());
+}
+
+void SavedFiles::RemoveOthers(uint64_t set) const {
+  const std::string kept = fs::path(Path(set)).filename();
+  for (const char* ending : {kSavedEnding, kPartEnding}) {
+    for (const std::string& name : Names(Prefix(), ending)) {
+      if (name != kept) ::unlink((directory_ + "/" + name).c_str());
+    }
+  }
+}
+
+std::string SavedFiles::Prefix() const {
+  return fmt::format("{}-{}.", store_, ToInteger(*server_));
+}
+
+std::string SavedFiles::PathOf(uint64_t set, const char* ending) const {
+  return fmt::format("{}/{}{:016x}.{}", directory_, Prefix(), set, ending);
+}
+
+std::vector<std::string> SavedFiles::Names(const std::string& prefix,
+                                           const std::string& ending) const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory_, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(prefix) && name.ends_with(ending)) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace gossamer

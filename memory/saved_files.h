@@ -1,0 +1,69 @@
+// SavedFiles: the saved files of one memory server, in a directory that servers may share.
+//
+//   STORE-SERVER.SET.saved    a file, whole and on its disk; SET as 16 hex digits
+//   STORE-SERVER.SET.part     one that is being written, or whose writer was killed
+//   STORE-SERVER.lock         locked by the process whose files these are
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+#include "memory/saved_file.h"
+#include "proto/remote_ptr.h"
+#include "proto/store_record.h"
+
+namespace gossamer {
+
+class SavedFiles {
+ public:
+  // For files of `store` in a directory that exists.
+  // Errors: InvalidArgument for one that does not, or that cannot be written to.
+  static Result<SavedFiles> Open(const std::string& directory, const std::string& store);
+
+  // Takes the files of the server with the lowest number that has any and that no process has
+  // taken. Returns whether there is one.
+  // Errors: as Take.
+  Result<bool> TakeAny();
+  // Takes the files of that server, which may be none. Does nothing if it has them.
+  // Errors: InvalidArgument if another process has them.
+  Status Take(ServerId server);
+
+  // The rest is of the server that was taken.
+
+  // Opens the file that this server is to begin with: if `record` is of its store, the one of the
+  // record's set, or of the incarnation that it names; otherwise the latest. None if there is none.
+  // Errors: as SavedFile::Open.
+  Result<std::optional<SavedFile>> Choose(const std::optional<StoreRecord>& record) const;
+
+  // Where to write a file of that set, and its name once it is published.
+  std::string PartPath(uint64_t set) const { return PathOf(set, "part"); }
+  std::string Path(uint64_t set) const { return PathOf(set, "saved"); }
+  // Gives the file of that set its name.
+  // Errors: NoResources.
+  Status Publish(uint64_t set) const;
+  // Removes all files of other sets, and parts. For when this set is of all servers of the store.
+  void RemoveOthers(uint64_t set) const;
+
+ private:
+  SavedFiles(std::string directory, std::string store)
+      : directory_(std::move(directory)), store_(std::move(store)) {}
+
+  std::string PathOf(uint64_t set, const char* ending) const;
+  std::string Prefix() const;
+  // The names that begin with `prefix` and end with `ending`.
+  std::vector<std::string> Names(const std::string& prefix, const std::string& ending) const;
+
+  std::string directory_;
+  std::string store_;
+  std::optional<ServerId> server_;
+  UniqueFd lock_;
+};
+
+}  // namespace gossamer

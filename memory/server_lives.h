@@ -1,0 +1,79 @@
+// ServerLives: a memory server as its program has it: one life after the other, on memory that may
+// outlive each of them, and the process.
+//
+// With saved files, the memory is loaded from one at the beginning, unless a region has outlived
+// the process before. It is saved at the end, and whenever the store's record asks for it
+// (common/bootstrap/save_together.h): then a life ends, and the next one begins on the same memory,
+// as after a kill. Clients notice a pause.
+//
+// Thread-safety: one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/status.h"
+#include "memory/kept_region.h"
+#include "memory/memory_server.h"
+#include "memory/saved_files.h"
+
+namespace gossamer {
+
+struct SaveOptions {
+  std::optional<SavedFiles> files;    // where to save; none: nothing is saved
+  std::optional<SavedFile> to_load;   // what to begin with
+  bool salvage = false;               // go on without what is damaged there
+  // Called by another thread when the store's record asks for a save.
+  std::function<void()> on_request = {};
+};
+
+class ServerLives {
+ public:
+  // Errors: those of MemoryServer::Start, RegionFile::Open, SavedFile::LoadInto. Nothing has changed
+  // in any file then.
+  static Result<std::unique_ptr<ServerLives>> Begin(MemoryServerOptions options, SaveOptions save);
+
+  // Of the present life.
+  const MemoryServer& server() const { return *server_; }
+  bool is_saved() const { return save_.files.has_value(); }
+  // What was requested was done.
+  bool HasNewRequest() const;
+
+  // Ends the life, saves, waits until the other servers of the store have saved too, and begins
+  // another life. `ended`: called between the two, when server() is gone, with the new one after.
+  // Errors: those of saving, also if another server has not saved in time. Another life has begun
+  // all the same.
+  Status SaveAndGoOn(const std::function<bool()>& is_to_stop);
+
+  // Ends the last life. With saved files, saves.
+  // Errors: those of saving; if nothing else keeps the memory, another life has begun, and
+  // `has_ended` is false.
+  Status End();
+  bool has_ended() const { return server_ == nullptr; }
+
+ private:
+  ServerLives(MemoryServerOptions options, SaveOptions save)
+      : options_(std::move(options)), save_(std::move(save)) {}
+
+  Status OpenRegion();
+  Status Load();
+  Status StartServer();
+  // Until it succeeds: nothing else has the memory.
+  void StartAgain();
+  // What the life that has ended has left. Returns the record with the note of it.
+  Result<StoreRecord> Save();
+  Status AwaitOthers(StoreRecord record, const std::function<bool()>& is_to_stop) const;
+  // That of the store, as it is after the end of the life.
+  Result<StoreRecord> ReadOwnRecord() const;
+
+  MemoryServerOptions options_;
+  SaveOptions save_;
+  std::unique_ptr<KeptRegion> region_;  // none if nothing is to outlive a life
+  std::unique_ptr<MemoryServer> server_;
+  MemberIdentity identity_;  // of the last life
+};
+
+}  // namespace gossamer
