@@ -156,7 +156,7 @@ Status CheckProcessLimit(const ProcessLimit& limit, uint64_t bytes, const std::s
 Status CheckProcess(const MemoryWish& wish, const std::string& root) {
   BOOST_OUTCOME_TRYV(CheckProcessLimit(
       {"Max address space ", "ulimit -v", "VmSize:", kAddressesOfThreads + wish.bookkeeping},
-      wish.bytes, root));
+      wish.is_mapped ? 0 : wish.bytes, root));
   if (wish.is_shared) {
     BOOST_OUTCOME_TRYV(CheckProcessLimit({"Max file size ", "ulimit -f", ""}, wish.bytes, root));
   }

@@ -20,6 +20,7 @@ namespace gossamer {
 struct MemoryWish {
   uint64_t bytes = 0;
   bool is_shared = false;     // a memory file; otherwise private memory
+  bool is_mapped = false;     // its addresses are taken already
   bool is_locked = false;     // memory registered with an RDMA device is locked
   bool may_be_huge = false;   // may use the 2 MB pages that the machine has set aside
   bool may_be_giant = false;  // and, but for a little, those of 1 GB

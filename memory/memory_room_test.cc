@@ -169,6 +169,7 @@ TEST_F(MemoryRoom, OfTheProcess) {
   EXPECT_EQ(Refusal({.bytes = kGiB}), "");
   Write("/proc/self/limits", "Max address space         1181116006           unlimited  bytes\n");
   EXPECT_THAT(Refusal(Shared(kGiB)), HasSubstr("ulimit -v lets this process have"));
+  EXPECT_EQ(Refusal({.bytes = kGiB, .is_shared = true, .is_mapped = true}), "");
 }
 
 TEST(MemoryRoomOfThisMachine, IsRead) {

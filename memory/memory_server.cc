@@ -89,9 +89,12 @@ Status MemoryServer::Open() {
 
 MemoryWish MemoryServer::Wish(uint64_t bytes) const {
   const bool is_shm = options_.fabric == FabricKind::kShm;
+  // The map of the heap is in the region's file, and has its pages.
+  const uint64_t in_file = region_ == nullptr ? 0 : ChunkAllocator::MapBytes(options_.memory_bytes);
   return {
       .bytes = bytes,
       .is_shared = (is_shm && !options_.in_process_only) || !options_.region.empty(),
+      .is_mapped = region_ != nullptr,
       .is_locked = options_.fabric == FabricKind::kVerbs,
       // Anonymous memory and files get no huge pages set aside.
       .may_be_huge =
@@ -100,7 +103,8 @@ MemoryWish MemoryServer::Wish(uint64_t bytes) const {
       .may_be_giant = options_.huge_pages && options_.region.empty() &&
                       options_.fabric == FabricKind::kVerbs &&
                       options_.memory_bytes % kGiantPageBytes == 0,
-      .bookkeeping = ChunkAllocator::BookkeepingBytes(options_.memory_bytes, options_.chunk_bytes)};
+      .bookkeeping =
+          ChunkAllocator::BookkeepingBytes(options_.memory_bytes, options_.chunk_bytes) - in_file};
 }
 
 Status MemoryServer::Touch(std::span<std::byte> memory, bool is_reserved) const {

@@ -27,12 +27,15 @@ using Arguments = std::vector<std::string>;
 class ProgramRegion : public ::testing::Test {
  protected:
   std::string region() const { return directory_.path() + "/region"; }
-  std::unique_ptr<ChildProcess> Launch(const Arguments& more) const {
+  Arguments Command(const Arguments& more) const {
     Arguments arguments = {BuiltFile("bin/gossamer-memory"),
                            "--bootstrap=dir:" + directory_.path() + "/stores",
                            "--region=" + region()};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return std::make_unique<ChildProcess>(arguments);
+    return arguments;
+  }
+  std::unique_ptr<ChildProcess> Launch(const Arguments& more) const {
+    return std::make_unique<ChildProcess>(Command(more));
   }
   std::unique_ptr<ChildProcess> LaunchAndWait(const Arguments& more) const {
     auto server = Launch(more);
@@ -129,6 +132,17 @@ TEST_F(ProgramRegion, WithoutAFileTheMemoryMustBeGiven) {
   const auto anew = Launch({"--create=new"});
   EXPECT_EQ(anew->Wait(), 2);
   EXPECT_THAT(anew->standard_error(), HasSubstr("--memory=SIZE is missing"));
+}
+
+// The map of 2 GiB has 142 MiB. In the file it is no data of the process.
+TEST_F(ProgramRegion, TheMapOfTheHeapCountsOnce) {
+  Arguments arguments = {"sh", "-c", "ulimit -d 148480 && exec \"$0\" \"$@\""};
+  for (const std::string& word :
+       Command({"--memory=2GiB", "--notouch", "--chunk_bytes=32MiB", "--create=new"})) {
+    arguments.push_back(word);
+  }
+  ChildProcess server(arguments);
+  EXPECT_TRUE(server.WaitForOutput("gossamer-memory ready")) << server.standard_error();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <glog/logging.h>
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -9,9 +10,12 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -42,10 +46,28 @@ bool HasHugePages(int file) {
   return ::fstatfs(file, &info) == 0 && info.f_type == HUGETLBFS_MAGIC;
 }
 
+// Zeros for one that is not open.
+struct stat Facts(int file) {
+  struct stat facts{};
+  ::fstat(file, &facts);
+  return facts;
+}
+
+bool IsFile(int file) { return S_ISREG(Facts(file).st_mode); }
+
+// Whether `name` is "FILE." and 16 hexadecimal digits.
+bool IsUnpublishedName(std::string_view name, std::string_view file) {
+  constexpr size_t kDigits = 16;
+  return name.size() == file.size() + 1 + kDigits && name.starts_with(file) &&
+         name[file.size()] == '.' &&
+         name.find_first_not_of("0123456789abcdef", file.size() + 1) == std::string_view::npos;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish) {
   std::unique_ptr<RegionFile> file(new RegionFile(wish));
+  file->RemoveUnpublished();
   bool exists = false;
   if (!wish.is_new) {
     BOOST_OUTCOME_TRY(found, file->OpenExisting());
@@ -86,13 +108,11 @@ Result<bool> RegionFile::Take() {
   file_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file_ && errno == ENOENT) return false;
   if (!file_) return CannotUse(path, Code::kInvalidArgument, "it cannot be opened: " + Reason());
-  struct stat info{};
-  if (::fstat(file_.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (!IsFile(file_.get())) {
     return CannotUse(path, Code::kInvalidArgument, "it is no file; give the path of one");
   }
   BOOST_OUTCOME_TRYV(Lock());
-  file_bytes_ = static_cast<uint64_t>(info.st_size);
-  bytes_in_place_ = static_cast<uint64_t>(info.st_blocks) * 512;
+  file_bytes_ = static_cast<uint64_t>(Facts(file_.get()).st_size);
   return true;
 }
 
@@ -105,6 +125,21 @@ Status RegionFile::Lock() {
                    is_taken ? "another memory server uses it: a region has one server; stop that "
                               "one, or give another --region"
                             : "it cannot be locked: " + Reason());
+}
+
+void RegionFile::RemoveUnpublished() const {
+  const std::filesystem::path path = wish_.path;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(path.parent_path(), error);
+  // One that is being made has a lock, but for a moment: see Create.
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::string unpublished = entries->path();
+    if (!IsUnpublishedName(entries->path().filename().string(), path.filename().string())) continue;
+    const UniqueFd file(::open(unpublished.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file || !IsFile(file.get()) || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (::unlink(unpublished.c_str()) != 0) continue;
+    LOG(INFO) << "removed " << unpublished << ", a region that was never served";
+  }
 }
 
 Status RegionFile::Create() {
@@ -133,6 +168,11 @@ Status RegionFile::Create() {
     }
   }
   BOOST_OUTCOME_TRYV(Lock());
+  if (Facts(file_.get()).st_nlink == 0) {
+    return CannotUse(path, Code::kInvalidArgument,
+                     "another memory server has started on it at the same time: a region has one "
+                     "server");
+  }
   if (::ftruncate(file_.get(), static_cast<off_t>(file_bytes_)) != 0) {
     return CannotUse(path, Code::kNoResources,
                      fmt::format("a file of {}: {}", HumanBytes(file_bytes_), Reason()));
@@ -237,9 +277,12 @@ Status RegionFile::CheckLastLife() {
 
 Status RegionFile::TakePages() {
   const uint64_t from = StateAt(header_);
-  const Status taken = TouchMemory(mapping_.span().subspan(from, PagesAt(header_) - from), {});
-  if (taken) return Ok();
-  return CannotUse(wish_.path, taken.error().code, taken.error().message);
+  const uint64_t bytes = PagesAt(header_) - from;
+  const Status taken = TouchMemory(mapping_.span().subspan(from, bytes), {});
+  if (!taken) return CannotUse(wish_.path, taken.error().code, taken.error().message);
+  const uint64_t in_place = static_cast<uint64_t>(Facts(file_.get()).st_blocks) * 512;
+  bytes_in_place_ = in_place - std::min(in_place, bytes);
+  return Ok();
 }
 
 Status RegionFile::Publish() {

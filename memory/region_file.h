@@ -1,9 +1,10 @@
 // RegionFile: the file that a memory server's region lives in, so that it outlives the process.
 //
 // proto/region_file.h has its layout. A file is created beside its name and gets it once the server
-// is about to serve (Publish): a name never leads to a file that is half made. One process has it
-// at a time, by a lock on the file, which also waits for the end of the process before: until then
-// that one's queue pairs may let verbs land.
+// is about to serve (Publish): a name never leads to a file that is half made. What a process leaves
+// there that ends before goes when the next one opens the name. One process has a file at a time, by
+// a lock on it, which also waits for the end of the process before: until then that one's queue
+// pairs may let verbs land.
 //
 // Thread-safety: one thread opens, begins and closes; any thread may call NoteGiven and
 // NoteRecord, each one at a time.
@@ -46,7 +47,7 @@ class RegionFile final : public KeptRegion {
   ~RegionFile() override;
 
   const std::string& path() const { return wish_.path; }
-  // How many bytes of the file its file system has provided already.
+  // How many bytes of the region its file system has provided already.
   uint64_t bytes_in_place() const override { return bytes_in_place_; }
 
   // Gives a new file its name.
@@ -63,12 +64,15 @@ class RegionFile final : public KeptRegion {
   // Opens and locks it. Returns whether there is one.
   Result<bool> Take();
   Status Lock();
+  // Removes files that were to get the name, of processes that have ended.
+  void RemoveUnpublished() const;
   Status Create();
   Status ReadHeader();
   Status CheckSizes() const;
   Status Map();
   Status CheckLastLife();
   // Takes pages for the state and the map, so that a file system that is full is noticed here.
+  // Counts those of the region.
   Status TakePages();
 
   const RegionFileWish wish_;

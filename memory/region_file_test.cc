@@ -20,9 +20,13 @@ namespace gossamer {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 constexpr uint64_t kRegionBytes = uint64_t{4} << 20;
 constexpr uint64_t kMapBytes = 100'000;
@@ -98,6 +102,47 @@ TEST_F(RegionFileTest, HasItsNameOnceItIsPublished) {
   EXPECT_THAT(Names(), IsEmpty()) << "what was not published leaves nothing";
   Begin(1);
   EXPECT_THAT(Names(), ElementsAre("region"));
+}
+
+// A process that is killed before it serves leaves its file under another name.
+TEST_F(RegionFileTest, WhatWasNeverPublishedGoesWithTheNextStart) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto file = RegionFile::Open(Wish());
+    _exit(file ? 0 : 1);  // destroys nothing
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  ASSERT_EQ(Names().size(), 1u);
+  const std::string left = Names().front();
+  const auto being_made = Open();
+  EXPECT_THAT(Names(), AllOf(SizeIs(1), Not(Contains(left))));
+  const std::string other = Names().front();
+  // Neither one that lives, nor what has another name, or is no file.
+  const std::vector<std::string> others = {"region.0123456789abcde",  "region.0123456789abcdef0",
+                                           "region.0123456789abcdeF", "region-0123456789abcdef",
+                                           "regiom.0123456789abcdef", "0123456789abcdef"};
+  for (const std::string& name : others) std::ofstream(directory_.path() + "/" + name) << "x";
+  std::filesystem::create_directory(directory_.path() + "/region.0123456789abcdef");
+  std::filesystem::create_symlink("0123456789abcdef",
+                                  directory_.path() + "/region.0000000000000000");
+  Begin(1);
+  EXPECT_THAT(Names(), AllOf(SizeIs(others.size() + 4), IsSupersetOf(others),
+                             Contains("region.0123456789abcdef"),
+                             Contains("region.0000000000000000"), Contains(other)));
+}
+
+TEST_F(RegionFileTest, CountsThePagesThatItsRegionHas) {
+  {
+    const auto file = Begin(1);
+    EXPECT_LT(file->bytes_in_place(), kRegionBytes / 2);
+    for (size_t at = 0; at < kRegionBytes; at += 4096)
+      file->memory().region[at + 64] = std::byte{1};
+  }
+  const auto file = Open();
+  EXPECT_GE(file->bytes_in_place(), kRegionBytes);
+  EXPECT_LT(file->bytes_in_place(), kRegionBytes + (1 << 20)) << "the map is none of its pages";
 }
 
 TEST_F(RegionFileTest, KeepsWhatWasWritten) {
