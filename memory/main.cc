@@ -2,13 +2,16 @@
 #include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "common/admin/host_names.h"
 #include "common/bootstrap/bootstrap.h"
+#include "common/bootstrap/record_snapshot.h"
 #include "common/checked_parameters.h"
 #include "common/numa.h"
 #include "common/program/fabric_flags.h"
@@ -18,6 +21,9 @@
 #include "memory/memory_metrics.h"
 #include "memory/memory_server.h"
 #include "memory/region_file.h"
+#include "memory/saved_file.h"
+#include "memory/saved_files.h"
+#include "memory/server_lives.h"
 
 DEFINE_string(memory, "",
               "DRAM to serve, such as 64MiB or 1GiB; `gossamer size` says how much records take; "
@@ -45,6 +51,14 @@ DEFINE_string(
     "path of a file that the memory lives in, such as /dev/shm/NAME: a memory server that is "
     "started with it again goes on with what it holds, in the sizes of the file where flags leave "
     "them out; without, that is gone with the process");
+DEFINE_string(save, "",
+              "directory where this server saves what it holds when it stops, and when `gossamer "
+              "save` asks for it; one that starts without a region loads it from there");
+DEFINE_string(load, "",
+              "a file that a memory server has saved, to begin with in place of the one that "
+              "--save has");
+DEFINE_bool(salvage, false,
+            "if the saved file to begin with is damaged, begin with what can be read of it");
 DEFINE_bool(huge_pages, true,
             "use pages of 1 GB, if they are set aside and make up --memory, or of 2 MB where there "
             "are any");
@@ -103,6 +117,9 @@ constexpr ProgramInfo kProgram{
     "another one about the device.\n",
     __FILE__};
 
+// Of this process to itself: the store's record asks for a save.
+constexpr int kSaveSignal = SIGUSR1;
+
 // `otherwise` if the flag is left out.
 Result<uint64_t> SizeFlag(const char* name, const std::string& text, uint64_t otherwise) {
   if (text.empty()) return otherwise;
@@ -122,10 +139,53 @@ Result<StoreParameters> ParametersFromFlags(const std::optional<RegionHeader>& l
                     &StoreParameters::inline_value_bytes));
 }
 
-// The header of the region that this server is to go on with; nullopt if it is to make a new one.
-Result<std::optional<RegionHeader>> RegionLeft() {
-  if (FLAGS_region.empty() || FLAGS_create == "new") return std::nullopt;
-  return RegionFile::LastHeader(FLAGS_region);
+// What this server is to go on with.
+struct Left {
+  std::optional<RegionHeader> header;  // of the last life; none if it is to begin anew
+  SaveOptions save;
+};
+
+// The file to begin with, which belongs to the store; none if there is none.
+Result<std::optional<SavedFile>> FileToLoad(SaveOptions& save, Bootstrap& bootstrap) {
+  if (!FLAGS_load.empty()) {
+    BOOST_OUTCOME_TRY(file, SavedFile::Open(FLAGS_load));
+    if (file.store() != FLAGS_store) {
+      return MakeError(Code::kInvalidArgument,
+                       fmt::format("--load={}: it is of store '{}', and --store says '{}': give "
+                                   "another file, or --store={}",
+                                   FLAGS_load, file.store(), FLAGS_store, file.store()));
+    }
+    if (save.files) {
+      BOOST_OUTCOME_TRYV(save.files->Take(static_cast<ServerId>(file.header().region.server_id)));
+    }
+    return std::optional(std::move(file));
+  }
+  if (!save.files) return std::nullopt;
+  BOOST_OUTCOME_TRY(has_any, save.files->TakeAny());
+  if (!has_any) return std::nullopt;
+  BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, FLAGS_store));
+  return save.files->Choose(seen.record);
+}
+
+Result<Left> FindLeft(Bootstrap& bootstrap) {
+  Left left;
+  if (!FLAGS_save.empty()) {
+    BOOST_OUTCOME_TRYV(CheckStoreName(FLAGS_store));
+    BOOST_OUTCOME_TRY(files, SavedFiles::Open(FLAGS_save, FLAGS_store));
+    left.save.files = std::move(files);
+  }
+  left.save.salvage = FLAGS_salvage;
+  left.save.on_request = [] { ::kill(::getpid(), kSaveSignal); };
+  if (FLAGS_create == "new") return left;
+  if (!FLAGS_region.empty()) {
+    BOOST_OUTCOME_TRY(header, RegionFile::LastHeader(FLAGS_region));
+    left.header = header;
+  }
+  if (left.header) return left;
+  BOOST_OUTCOME_TRY(file, FileToLoad(left.save, bootstrap));
+  if (file) left.header = file->header().region;
+  left.save.to_load = std::move(file);
+  return left;
 }
 
 Status CheckAdminFlag() {
@@ -135,11 +195,12 @@ Status CheckAdminFlag() {
   return MakeError(Code::kInvalidArgument, "--admin: " + address.error().message);
 }
 
-sigset_t StopSignals() {
+sigset_t Signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, kSaveSignal);
   return signals;
 }
 
@@ -212,35 +273,62 @@ Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
                              {"gossamer-memory", "memory server"});
 }
 
-int Serve(const MemoryServerOptions& options) {
+// Until a signal to stop, of which it returns the number.
+int AwaitStop(ServerLives& lives, ProgramAdmin* admin) {
+  const sigset_t signals = Signals();
+  for (;;) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal != kSaveSignal) return signal;
+    if (!lives.HasNewRequest()) continue;
+    LOG(INFO) << "saving, as the store's record asks for it";
+    if (admin != nullptr) admin->StopServing();
+    const Status saved = lives.SaveAndGoOn(IsToStop);
+    if (!saved) LOG(ERROR) << "cannot save: " << saved.error().message;
+    if (admin != nullptr) admin->Serve(ServedBy(lives.server()));
+  }
+}
+
+// Returns once nothing is lost by the end of this process.
+int Stop(ServerLives& lives, ProgramAdmin* admin) {
+  for (;;) {
+    const int signal = AwaitStop(lives, admin);
+    LOG(INFO) << "stopping on " << (signal == SIGTERM ? "SIGTERM" : "SIGINT");
+    NotifyServiceManager("STOPPING=1");
+    if (admin != nullptr) admin->StopServing();
+    const Status ended = lives.End();
+    if (ended) return kExitSuccess;
+    if (lives.has_ended()) return Failure(kProgram, "stopped, but: " + ended.error().message);
+    LOG(ERROR) << "cannot save: " << ended.error().message
+               << "; this server goes on, because what it holds would be lost: mend that and stop "
+                  "it again, or end it with SIGKILL to lose what it holds";
+    NotifyServiceManager("READY=1");
+    if (admin != nullptr) admin->Serve(ServedBy(lives.server()));
+  }
+}
+
+int Serve(const MemoryServerOptions& options, SaveOptions save) {
   // Before the server has its memory and its store, which takes a while, and which a wrong --admin
   // must not begin.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
-  const auto server = MemoryServer::Start(options);
-  if (!server) return Failure(kProgram, server.error().message);
-  if (admin != nullptr) admin->Serve(ServedBy(*server.value()));
-  std::string line = "gossamer-memory ready: " + server.value()->Description() +
+  const auto begun = ServerLives::Begin(options, std::move(save),
+                                        [] { ::kill(::getpid(), SIGTERM); });
+  if (!begun) return Failure(kProgram, begun.error().message);
+  ServerLives& lives = *begun.value();
+  const MemoryServer& server = lives.server();
+  if (admin != nullptr) admin->Serve(ServedBy(server));
+  std::string line = "gossamer-memory ready: " + server.Description() +
                      (admin != nullptr ? " admin " + admin->address() : "");
-  const std::string device = FactsText(server.value()->Device());
+  const std::string device = FactsText(server.Device());
   if (!device.empty()) line += "\ngossamer-memory uses: " + device;
   const Status told = AnnounceReady(line, FLAGS_ready_fd);
   if (!told) {
     if (admin != nullptr) admin->StopServing();
     return Failure(kProgram, told.error().message);
   }
-
-  const sigset_t signals = StopSignals();
-  int signal = 0;
-  sigwait(&signals, &signal);
-  LOG(INFO) << "stopping on " << (signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  NotifyServiceManager("STOPPING=1");
-  if (admin != nullptr) admin->StopServing();
-  const Status stopped = server.value()->Stop();
-  if (!stopped)
-    return Failure(kProgram, "stopped, but cannot leave the store: " + stopped.error().message);
-  return kExitSuccess;
+  return Stop(lives, admin);
 }
 
 int Main(int argc, char** argv) {
@@ -249,7 +337,7 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> refused = RefuseArguments(kProgram, parsed)) return *refused;
   // Block before any thread starts: all threads inherit the mask, and only sigwait receives the
   // signals.
-  const sigset_t signals = StopSignals();
+  const sigset_t signals = Signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A log that cannot be written (closed pipe, ulimit -f) must not end the server.
   std::signal(SIGPIPE, SIG_IGN);
@@ -260,18 +348,18 @@ int Main(int argc, char** argv) {
 
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);
   if (!can_tell) return UsageError(kProgram, can_tell.error().message);
-  const auto left = RegionLeft();
-  if (!left) return Failure(kProgram, left.error().message);
-  auto options = OptionsFromFlags(left.value());
-  if (!options) return UsageError(kProgram, options.error().message);
   const auto bootstrap = OpenBootstrap(FLAGS_bootstrap);
   if (!bootstrap) {
     return bootstrap.error().code == Code::kInvalidArgument
                ? UsageError(kProgram, bootstrap.error().message)
                : Failure(kProgram, bootstrap.error().message);
   }
+  auto left = FindLeft(*bootstrap.value());
+  if (!left) return Failure(kProgram, left.error().message);
+  auto options = OptionsFromFlags(left.value().header);
+  if (!options) return UsageError(kProgram, options.error().message);
   options.value().bootstrap = bootstrap.value().get();
-  return Serve(options.value());
+  return Serve(options.value(), std::move(left).value().save);
 }
 
 }  // namespace

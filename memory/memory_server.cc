@@ -93,14 +93,14 @@ MemoryWish MemoryServer::Wish(uint64_t bytes) const {
   const uint64_t in_file = region_ == nullptr ? 0 : ChunkAllocator::MapBytes(options_.memory_bytes);
   return {
       .bytes = bytes,
-      .is_shared = (is_shm && !options_.in_process_only) || !options_.region.empty(),
+      .is_shared = (is_shm && !options_.in_process_only) || region_ != nullptr,
       .is_mapped = region_ != nullptr,
       .is_locked = options_.fabric == FabricKind::kVerbs,
       // Anonymous memory and files get no huge pages set aside.
       .may_be_huge =
-          options_.huge_pages && options_.region.empty() && !(is_shm && options_.in_process_only),
+          options_.huge_pages && region_ == nullptr && !(is_shm && options_.in_process_only),
       // As MapMemory does.
-      .may_be_giant = options_.huge_pages && options_.region.empty() &&
+      .may_be_giant = options_.huge_pages && region_ == nullptr &&
                       options_.fabric == FabricKind::kVerbs &&
                       options_.memory_bytes % kGiantPageBytes == 0,
       .bookkeeping =
@@ -153,13 +153,13 @@ Status MemoryServer::Join() {
   options.parameters = options_.parameters;
   BOOST_OUTCOME_TRY(joined, JoinOrReturn(options));
   joined_ = std::move(joined);
-  MembershipKeeper::Note note;
-  if (region_ != nullptr) {
-    note = [this](const StoreRecord& record) { region_->NoteRecord(EncodeStoreRecord(record)); };
-    note(joined_.record);
-  }
+  const MembershipKeeper::Note note = [this](const StoreRecord& record) {
+    if (region_ != nullptr) region_->NoteRecord(EncodeStoreRecord(record));
+    if (options_.on_record) options_.on_record(record, record.Find(joined_.identity.server));
+  };
+  note(joined_.record);
   membership_ = std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe(),
-                                                   std::move(note));
+                                                   note);
   return Ok();
 }
 
@@ -174,6 +174,7 @@ Result<Joined> MemoryServer::JoinOrReturn(const JoinOptions& options) {
   returning.earlier = region_->earlier();
   returning.parameters = header.parameters;
   returning.known = region_->record();
+  returning.set = options_.loaded_set;
   return RejoinStore(*options_.bootstrap, options, returning, FabricProbe(), bring_up);
 }
 

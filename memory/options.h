@@ -32,6 +32,12 @@ struct MemoryServerOptions : EmbeddedMemoryOptions {
   // With a bootstrap; its fabric and parameters are those above. During the whole start,
   // `is_to_stop` is called now and then, by any thread.
   JoinOptions join = {};
+  // Of a region that outlives the server: the set of the saved file that it was loaded from, if
+  // nobody has served it since; 0: it was not loaded.
+  uint64_t loaded_set = 0;
+  // Called with the store's record whenever that has changed, and with this server's entry, by any
+  // thread; first with the record that it joined.
+  std::function<void(const StoreRecord&, const MemberRecord*)> on_record = {};
   bool litmus = true;               // verbs: test at start-up whether the device orders
   LitmusRunner litmus_runner = {};  // for tests: replaces the test, on every fabric
 };

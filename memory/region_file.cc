@@ -37,7 +37,8 @@ constexpr const char* kOrAnother =
 std::string Reason() { return std::generic_category().message(errno); }
 
 Error CannotUse(const std::string& path, Code code, const std::string& why) {
-  return MakeError(code, "--region=" + path + ": " + why);
+  return MakeError(code, (path.empty() ? "memory that outlives a server" : "--region=" + path) +
+                             ": " + why);
 }
 
 // The pages of a file on hugetlbfs, or of another one.
@@ -67,9 +68,9 @@ bool IsUnpublishedName(std::string_view name, std::string_view file) {
 
 Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish) {
   std::unique_ptr<RegionFile> file(new RegionFile(wish));
-  file->RemoveUnpublished();
   bool exists = false;
-  if (!wish.is_new) {
+  if (!wish.path.empty()) file->RemoveUnpublished();
+  if (!wish.path.empty() && !wish.is_new) {
     BOOST_OUTCOME_TRY(found, file->OpenExisting());
     exists = found;
   }
@@ -148,6 +149,10 @@ Status RegionFile::Create() {
              wish_.region_bytes, wish_.map_bytes,    kPagesBytes};
   header_.checksum = HeaderChecksum(header_);
   file_bytes_ = FileBytes(header_);
+  if (path.empty()) {
+    file_ = UniqueFd(::memfd_create("gossamer-region", MFD_CLOEXEC));
+    return SetSize();
+  }
   unpublished_ = fmt::format("{}.{:016x}", path, RandomId());
   file_ = UniqueFd(
       ::open(unpublished_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -173,8 +178,12 @@ Status RegionFile::Create() {
                      "another memory server has started on it at the same time: a region has one "
                      "server");
   }
+  return SetSize();
+}
+
+Status RegionFile::SetSize() {
   if (::ftruncate(file_.get(), static_cast<off_t>(file_bytes_)) != 0) {
-    return CannotUse(path, Code::kNoResources,
+    return CannotUse(wish_.path, Code::kNoResources,
                      fmt::format("a file of {}: {}", HumanBytes(file_bytes_), Reason()));
   }
   return Ok();
@@ -236,7 +245,8 @@ Status RegionFile::Map() {
   }
   Parts parts;
   parts.memory.region = mapping_.span().first(header_.region_bytes);
-  parts.memory.description = (is_huge ? "2 MB pages, " : "4 KB pages, ") + wish_.path;
+  parts.memory.description = is_huge ? "2 MB pages" : "4 KB pages";
+  if (!wish_.path.empty()) parts.memory.description += ", " + wish_.path;
   parts.memory.file = file_.get();
   parts.memory.queue_pair_pages_at = PagesAt(header_);
   parts.memory.queue_pair_pages = mapping_.span().subspan(PagesAt(header_), header_.pages_bytes);
@@ -280,9 +290,12 @@ Status RegionFile::TakePages() {
   const uint64_t bytes = PagesAt(header_) - from;
   const Status taken = TouchMemory(mapping_.span().subspan(from, bytes), {});
   if (!taken) return CannotUse(wish_.path, taken.error().code, taken.error().message);
-  const uint64_t in_place = static_cast<uint64_t>(Facts(file_.get()).st_blocks) * 512;
-  bytes_in_place_ = in_place - std::min(in_place, bytes);
   return Ok();
+}
+
+uint64_t RegionFile::bytes_in_place() const {
+  const uint64_t in_place = static_cast<uint64_t>(Facts(file_.get()).st_blocks) * 512;
+  return in_place - std::min(in_place, PagesAt(header_) - StateAt(header_));
 }
 
 Status RegionFile::Publish() {

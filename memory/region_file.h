@@ -25,7 +25,7 @@
 namespace gossamer {
 
 struct RegionFileWish {
-  std::string path;
+  std::string path;           // empty: memory without a name, which ends with the process
   uint64_t region_bytes = 0;  // and `map_bytes` belong together; 0: as the file has them
   uint64_t map_bytes = 0;
   bool is_new = false;  // what is there is replaced
@@ -48,7 +48,7 @@ class RegionFile final : public KeptRegion {
 
   const std::string& path() const { return wish_.path; }
   // How many bytes of the region its file system has provided already.
-  uint64_t bytes_in_place() const override { return bytes_in_place_; }
+  uint64_t bytes_in_place() const override;
 
   // Gives a new file its name.
   // Errors: InvalidArgument if another process has created it meanwhile.
@@ -67,12 +67,13 @@ class RegionFile final : public KeptRegion {
   // Removes files that were to get the name, of processes that have ended.
   void RemoveUnpublished() const;
   Status Create();
+  // Of the file that was created.
+  Status SetSize();
   Status ReadHeader();
   Status CheckSizes() const;
   Status Map();
   Status CheckLastLife();
   // Takes pages for the state and the map, so that a file system that is full is noticed here.
-  // Counts those of the region.
   Status TakePages();
 
   const RegionFileWish wish_;
@@ -80,7 +81,6 @@ class RegionFile final : public KeptRegion {
   UniqueFd lock_;            // the file once more: clients get file_, and would hold its lock
   std::string unpublished_;  // the name of a new file until it is published
   uint64_t file_bytes_ = 0;
-  uint64_t bytes_in_place_ = 0;
   RegionFileHeader header_{};
   MemoryMapping mapping_;
 };

@@ -15,11 +15,11 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/errno_reason.h"
 #include "common/text/human.h"
 #include "memory/chunk_allocator.h"
 #include "memory/heap_map.h"
@@ -29,8 +29,6 @@ namespace {
 
 constexpr int kLevel = 1;  // of zstd: level 3 takes twice the time for 1 % less
 constexpr uint32_t kFrameMagic = ZSTD_MAGICNUMBER;
-
-std::string Reason() { return std::generic_category().message(errno); }
 
 Error CannotUse(const std::string& path, Code code, const std::string& why) {
   return MakeError(code, path + ": " + why);
@@ -162,7 +160,7 @@ class BlockWriter {
     while (!bytes.empty()) {
       const ssize_t written = ::write(file, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return MakeError(Code::kNoResources, "it cannot be written: " + Reason());
+      if (written < 0) return MakeError(Code::kNoResources, "it cannot be written: " + ErrnoReason());
       bytes = bytes.subspan(static_cast<size_t>(written));
     }
     return Ok();
@@ -197,15 +195,15 @@ Status WriteTo(int file, const SavedFileHeader& header, const KeptRegion::Parts&
   BOOST_OUTCOME_TRYV(BlockWriter::WriteAll(file, BytesOf(end)));
   BOOST_OUTCOME_TRYV(BlockWriter::WriteAll(file, BytesOf(blocks)));
   if (::fsync(file) != 0) {
-    return MakeError(Code::kNoResources, "it cannot be written to its disk: " + Reason());
+    return MakeError(Code::kNoResources, "it cannot be written to its disk: " + ErrnoReason());
   }
   return Ok();
 }
 
 }  // namespace
 
-Status WriteSavedFile(const std::string& path, SavedFileHeader header, const KeptRegion& region,
-                      const SavedFileProgress& progress) {
+Result<uint64_t> WriteSavedFile(const std::string& path, SavedFileHeader header,
+                                const KeptRegion& region, const SavedFileProgress& progress) {
   header.magic = kSavedFileMagic;
   header.version = kSavedFileVersion;
   header.sequence = region.last_life()->sequence;
@@ -214,12 +212,16 @@ Status WriteSavedFile(const std::string& path, SavedFileHeader header, const Kep
   header.checksum = HeaderChecksum(header);
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file) {
-    return CannotUse(path, Code::kInvalidArgument, "it cannot be created: " + Reason());
+    return CannotUse(path, Code::kInvalidArgument, "it cannot be created: " + ErrnoReason());
   }
   const Status written = WriteTo(file.get(), header, region.parts(), progress);
-  if (written) return Ok();
-  ::unlink(path.c_str());
-  return CannotUse(path, written.error().code, written.error().message);
+  if (!written) {
+    ::unlink(path.c_str());
+    return CannotUse(path, written.error().code, written.error().message);
+  }
+  struct stat info{};
+  ::fstat(file.get(), &info);
+  return static_cast<uint64_t>(info.st_size);
 }
 
 // ---- Reading
@@ -362,14 +364,14 @@ Result<SavedFile> SavedFile::Open(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) {
     return CannotUse(path, errno == ENOENT ? Code::kNotFound : Code::kInvalidArgument,
-                     "it cannot be opened: " + Reason());
+                     "it cannot be opened: " + ErrnoReason());
   }
   SavedFile opened(path, std::move(file));
   SavedFileHeader& header = opened.header_;
   struct stat info{};
   const ssize_t got = ::pread(opened.file_.get(), &header, sizeof header, 0);
   if (got < 0 || ::fstat(opened.file_.get(), &info) != 0) {
-    return CannotUse(path, Code::kInvalidArgument, "it cannot be read: " + Reason());
+    return CannotUse(path, Code::kInvalidArgument, "it cannot be read: " + ErrnoReason());
   }
   opened.file_bytes_ = static_cast<uint64_t>(info.st_size);
   if (static_cast<size_t>(got) < sizeof header.magic || header.magic != kSavedFileMagic) {

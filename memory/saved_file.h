@@ -25,10 +25,11 @@ using SavedFileProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Writes what the last life on `region` has left to a new file, and the file to its disk. `header`
 // says what is saved; its sizes, sequence, magic, version and checksum are filled in.
+// Returns: its bytes.
 // Errors: InvalidArgument if the file cannot be made; NoResources if there is no room. The file is
 // removed then. Each names the file.
-Status WriteSavedFile(const std::string& path, SavedFileHeader header, const KeptRegion& region,
-                      const SavedFileProgress& progress = {});
+Result<uint64_t> WriteSavedFile(const std::string& path, SavedFileHeader header,
+                                const KeptRegion& region, const SavedFileProgress& progress = {});
 
 class SavedFile {
  public:

@@ -78,11 +78,14 @@ class SavedFileTest : public ::testing::Test {
     std::string("try").copy(header_.store.data(), header_.store.size());
   }
 
-  Status Save(const std::string& path) const { return WriteSavedFile(path, header_, *region_); }
+  Result<uint64_t> Save(const std::string& path) const {
+    return WriteSavedFile(path, header_, *region_);
+  }
   std::string Saved() const {
     const std::string path = directory_.path() + "/saved";
-    const Status saved = Save(path);
+    const Result<uint64_t> saved = Save(path);
     EXPECT_TRUE(saved) << saved.error().ToString();
+    EXPECT_EQ(saved.value(), std::filesystem::file_size(path));
     return path;
   }
   // What a region has in it if it was loaded from a file of `region_`.
@@ -198,7 +201,7 @@ TEST_F(SavedFileTest, EveryBitOfTheHeaderIsChecked) {
   const std::string path = Saved();
   const std::string good = Bytes(path);
   for (size_t bit = 0; bit < 8 * sizeof(SavedFileHeader); ++bit) {
-    std::string bad = good;
+    std::string bad = good.substr(0, sizeof(SavedFileHeader));  // Open reads no more
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
     Write(path, bad);
     EXPECT_FALSE(SavedFile::Open(path)) << bit;
@@ -237,7 +240,7 @@ TEST_F(SavedFileTest, WhatDoesNotFitIsRemoved) {
   const rlimit less{1'000'000, limit.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &less);
   const std::string path = directory_.path() + "/saved";
-  const Status saved = Save(path);
+  const Result<uint64_t> saved = Save(path);
   ::setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, before);
   ASSERT_FALSE(saved);

@@ -12,6 +12,8 @@
 #include <set>
 #include <system_error>
 
+#include "common/errno_reason.h"
+
 namespace gossamer {
 namespace {
 
@@ -19,8 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSavedEnding = ".saved";
 constexpr const char* kPartEnding = ".part";
-
-std::string Reason() { return std::generic_category().message(errno); }
 
 Error CannotUse(const std::string& directory, const std::string& why) {
   return MakeError(Code::kInvalidArgument, "--save=" + directory + ": " + why);
@@ -34,7 +34,7 @@ Result<SavedFiles> SavedFiles::Open(const std::string& directory, const std::str
     return CannotUse(directory, "it is no directory; create it, or give another one");
   }
   if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
-    return CannotUse(directory, "files cannot be made there: " + Reason());
+    return CannotUse(directory, "files cannot be made there: " + ErrnoReason());
   }
   return SavedFiles(directory, store);
 }
@@ -64,7 +64,7 @@ Status SavedFiles::Take(ServerId server) {
                                      ? fmt::format("another memory server has the files of server "
                                                    "{} of store '{}'",
                                                    ToInteger(server), store_)
-                                     : path + " cannot be locked: " + Reason());
+                                     : path + " cannot be locked: " + ErrnoReason());
   }
   lock_ = std::move(lock);
   server_ = server;
@@ -94,7 +94,7 @@ Status SavedFiles::Publish(uint64_t set) const {
       ::fsync(directory.get()) == 0) {
     return Ok();
   }
-  return MakeError(Code::kNoResources, Path(set) + " cannot get its name: " + Reason());
+  return MakeError(Code::kNoResources, Path(set) + " cannot get its name: " + ErrnoReason());
 }
 
 void SavedFiles::RemoveOthers(uint64_t set) const {

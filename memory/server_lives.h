@@ -3,12 +3,13 @@
 //
 // With saved files, the memory is loaded from one at the beginning, unless a region has outlived
 // the process before. It is saved at the end, and whenever the store's record asks for it
-// (common/bootstrap/save_together.h): then a life ends, and the next one begins on the same memory,
+// (common/bootstrap/requests.h): then a life ends, and the next one begins on the same memory,
 // as after a kill. Clients notice a pause.
 //
 // Thread-safety: one thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,18 +33,20 @@ struct SaveOptions {
 
 class ServerLives {
  public:
+  // `on_stop`: called by another thread when the store's record asks this server to stop.
   // Errors: those of MemoryServer::Start, RegionFile::Open, SavedFile::LoadInto. Nothing has changed
   // in any file then.
-  static Result<std::unique_ptr<ServerLives>> Begin(MemoryServerOptions options, SaveOptions save);
+  static Result<std::unique_ptr<ServerLives>> Begin(MemoryServerOptions options, SaveOptions save,
+                                                    std::function<void()> on_stop);
 
   // Of the present life.
   const MemoryServer& server() const { return *server_; }
   bool is_saved() const { return save_.files.has_value(); }
-  // What was requested was done.
+  // Whether the store's record asks for a save, and the present life has not made it.
   bool HasNewRequest() const;
 
   // Ends the life, saves, waits until the other servers of the store have saved too, and begins
-  // another life. `ended`: called between the two, when server() is gone, with the new one after.
+  // another life. `is_to_stop`: polled while it waits; true ends that.
   // Errors: those of saving, also if another server has not saved in time. Another life has begun
   // all the same.
   Status SaveAndGoOn(const std::function<bool()>& is_to_stop);
@@ -71,9 +74,13 @@ class ServerLives {
 
   MemoryServerOptions options_;
   SaveOptions save_;
+  std::function<void()> on_stop_;
   std::unique_ptr<KeptRegion> region_;  // none if nothing is to outlive a life
   std::unique_ptr<MemoryServer> server_;
   MemberIdentity identity_;  // of the last life
+  // `save` of the store's record: as it was last seen, and as it was when the life began.
+  std::atomic<uint64_t> request_ = 0;
+  std::atomic<uint64_t> done_request_ = 0;
 };
 
 }  // namespace gossamer

@@ -13,8 +13,9 @@
 //
 // The line of a memory server whose memory outlives its process goes on with " region=" and the
 // path of its file. It comes back under the same id, with another incarnation. That of one that
-// saves what it holds ends with " saved=" and the set of its last saved file (saved_file.h), as 16
-// hex digits, or 0 if it has saved nothing yet.
+// saves what it holds goes on with " saved=" and the set of its last saved file (saved_file.h), as
+// 16 hex digits, or 0 if it has saved nothing yet. Behind the line of a server that is to stop
+// stands " stop".
 //
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A
@@ -67,6 +68,11 @@ struct MemberRecord {
   std::string address;       // for ComputePort::Connect
   std::string region = {};   // the file with its memory; empty: that dies with the process
   std::optional<uint64_t> saved = {};  // the set of its last saved file, 0: none yet
+  bool stop = false;                   // somebody has asked it to end
+
+  // Whether it may be back, with its memory and another incarnation, when it does not answer. One
+  // that saves serves nobody while it does.
+  bool comes_back() const { return !region.empty() || saved.has_value(); }
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
@@ -214,6 +220,7 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
                         member.address);
     if (!member.region.empty()) text += " region=" + member.region;
     if (member.saved) text += fmt::format(" saved={:016x}", *member.saved);
+    if (member.stop) text += " stop";
     text += '\n';
   }
   return text;
@@ -263,6 +270,8 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     member.address = reader.Expect(" address=").Token();
     if (reader.NextIs(" region=")) member.region = reader.Expect(" region=").Token();
     if (reader.NextIs(" saved=")) member.saved = reader.Expect(" saved=").Hex();
+    member.stop = reader.NextIs(" stop");
+    if (member.stop) reader.Expect(" stop");
     if (!record.servers.empty() && member.server <= record.servers.back().server) {
       reader.Fail(fmt::format("server {} is out of order or twice", ToInteger(member.server)));
     }

@@ -45,8 +45,7 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
     return MakeError(Code::kNodeUnreachable,
                      Describe(*root) + " of " + Named(record->store, bootstrap) +
                          " is down, and the store's data is in " + root->region +
-                         ": start it again, with --region=" + root->region +
-                         "; if the data may go, start this server with --replace_store");
+                         ": start it again, with " + FlagToReturn(*root) + "; if the data may go, start this server with --replace_store");
   }
   if (probed_root.liveness != Liveness::kAlive) {
     if (options.replace_store) return Judgement{Verdict::kLost};
@@ -71,7 +70,7 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
     const Probed probed = probe(*record, member);
     if (probed.liveness == Liveness::kDead && MayReturn(member) && !options.forget_dead) {
       LOG(WARNING) << Describe(member) << " is down; its keys are served again once it is started "
-                   << "with --region=" << member.region;
+                   << "with " << FlagToReturn(member);
     } else if (probed.liveness == Liveness::kDead && options.forget_dead) {
       judgement.forgotten.push_back(member.server);
     } else if (probed.liveness == Liveness::kDead) {
@@ -226,8 +225,8 @@ struct Unreachable {
 Error WithRemedy(Error error, const MemberRecord& member, Liveness liveness) {
   if (liveness != Liveness::kDead) return error;
   if (MayReturn(member)) {
-    error.message += ", and its memory is in " + member.region +
-                     ": start it again, with --region=" + member.region;
+    error.message += ", and its memory is in " + member.region + ": start it again, with " +
+                     FlagToReturn(member);
     return error;
   }
   error.message +=
@@ -382,9 +381,12 @@ Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, c
 }
 
 bool MayReturn(const MemberRecord& member) {
-  if (member.region.empty()) return false;
-  // Of a process of this machine, and of this container, the file would be seen.
+  if (!member.comes_back()) return false;
   const ProcessState state = LookUpProcess(member.process);
+  if (member.region.empty()) {
+    return state != ProcessState::kGone && state != ProcessState::kOtherBoot;
+  }
+  // Of a process of this machine, and of this container, the file would be seen.
   const bool is_here = state == ProcessState::kGone && member.host == HostName();
   return !is_here || ::access(member.region.c_str(), F_OK) == 0;
 }

@@ -84,6 +84,11 @@ std::string Describe(const MemberRecord& member) {
                      member.address);
 }
 
+std::string FlagToReturn(const MemberRecord& member) {
+  if (!member.region.ends_with(".saved")) return "--region=" + member.region;
+  return "--save=" + member.region.substr(0, member.region.rfind('/'));
+}
+
 std::string Named(const std::string& store, const Bootstrap& bootstrap) {
   return "store '" + store + "' at " + bootstrap.url();
 }

@@ -45,6 +45,8 @@ void PutMember(StoreRecord& record, const MemberRecord& member);
 std::string IdText(uint64_t store_id);
 // "server 0 (host ant, address 10.0.0.1:7471)"
 std::string Describe(const MemberRecord& member);
+// "--region=PATH", or "--save=DIRECTORY" of one whose memory is in a saved file.
+std::string FlagToReturn(const MemberRecord& member);
 // "store 'default' at memcached://ant:11211"
 std::string Named(const std::string& store, const Bootstrap& bootstrap);
 

@@ -16,7 +16,7 @@
 // What a server has loaded from a saved file may be old: the store may have gone on without it. Only
 // a record that names an incarnation of the file's server says that it did not. Otherwise the store
 // goes back to what was saved, and is another one, with a new id: clients of the one before must not
-// go on with what they know of it. The saved files of one set are of one moment (memory/save.h), so
+// go on with what they know of it. The saved files of one set are of one moment (requests.h), so
 // only they may be together:
 //
 //   the record                               it

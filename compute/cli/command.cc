@@ -10,7 +10,8 @@ namespace {
 const std::vector<Command>& Table() {
   static const std::vector<Command> table = {
       PutCommand(),   GetCommand(),    DeleteCommand(), ScanCommand(), LoadCommand(), DumpCommand(),
-      CheckCommand(), RepairCommand(), SweepCommand(),  StatCommand(), SizeCommand()};
+      CheckCommand(), RepairCommand(), SweepCommand(),  SaveCommand(), StopCommand(), StatCommand(),
+      SizeCommand()};
   return table;
 }
 

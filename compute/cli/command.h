@@ -33,6 +33,7 @@ struct CommandOptions {
   bool all = false;         // delete: every key
   std::string empty_bound;  // a flag for a range of keys that was given, but as an empty string
   bool dry_run = false;     // repair: change nothing
+  bool lose_data = false;   // stop: also where that loses data
   bool quick = false;       // stat: without reading the tree
   LoadOptions load;
   SizeOptions size;
@@ -91,6 +92,8 @@ Command DumpCommand();
 Command CheckCommand();
 Command SweepCommand();
 Command RepairCommand();
+Command SaveCommand();
+Command StopCommand();
 Command StatCommand();
 Command SizeCommand();
 

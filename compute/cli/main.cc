@@ -44,6 +44,7 @@ DEFINE_uint64(limit, 0, "scan: at most this many keys; 0: all");
 DEFINE_bool(reverse, false, "scan: from the last key to the first");
 DEFINE_bool(salvage, false, "dump: step over what cannot be reached, and say what is missing");
 DEFINE_bool(dry_run, false, "repair: say what is lost, and change nothing");
+DEFINE_bool(lose_data, false, "stop: also where that loses what the server holds");
 DEFINE_bool(quick, false, "stat: do not read the tree");
 DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
@@ -150,6 +151,7 @@ Result<CommandOptions> CommandOptionsOfFlags() {
     if (!info.is_default && info.current_value.empty()) options.empty_bound = flag;
   }
   options.dry_run = FLAGS_dry_run;
+  options.lose_data = FLAGS_lose_data;
   options.quick = FLAGS_quick;
   options.load.threads = FLAGS_threads;
   options.load.from_line = FLAGS_from_line;
@@ -255,14 +257,16 @@ int Main(int argc, char** argv) {
   }
   const Result<CommandOptions> options = CommandOptionsOfFlags();
   if (!options) return UsageError(Program(), options.error().message);
-  Stop stop;
-  if (!prompt && !command->needs_store) {
-    return Shell({}, stop).Run(*command, words, options.value(), false);
-  }
   const Result<OpenOptions> open = OpenOptionsOfFlags();
   if (!open) return UsageError(Program(), open.error().message);
 
+  Stop stop;
   Shell shell(open.value(), stop);
+  std::optional<StopOnSignals> signals;
+  if (!prompt && !command->needs_store) {
+    if (command->stops_cleanly) signals.emplace(stop);
+    return shell.Run(*command, words, options.value(), false);
+  }
   if (const Status opened = shell.Open(); !opened) {
     const bool has_no_root = opened.error().code == Code::kNodeUnreachable;
     const bool is_salvaged =
@@ -271,7 +275,6 @@ int Main(int argc, char** argv) {
       return FailToBegin(shell.ContextOf({}, options.value(), prompt), opened.error());
     std::cerr << "gossamer: " << Sentence(opened.error()) << '\n';
   }
-  std::optional<StopOnSignals> signals;
   if (prompt || command->stops_cleanly) signals.emplace(stop);
   if (!prompt) return shell.Run(*command, words, options.value(), false);
   const std::unique_ptr<LineSource> lines = StandardInput(stop);

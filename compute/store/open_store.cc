@@ -256,7 +256,7 @@ Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& me
   info.region_bytes = header.region_bytes;
   info.lock_table_bytes = header.lock_table_bytes;
   info.chunk_bytes = header.chunk_bytes;
-  info.comes_back = !member.region.empty();
+  info.comes_back = member.comes_back();
   // First: if no thread can renew the lease, the server stays unknown, and is tried again when
   // needed.
   if (info.lease_ms != 0) {

@@ -1,4 +1,4 @@
-#include "common/bootstrap/save_together.h"
+#include "common/bootstrap/requests.h"
 
 #include <fmt/core.h>
 
@@ -78,6 +78,20 @@ Result<StoreRecord> NoteSaved(Bootstrap& bootstrap, const std::string& store,
     saved.saved = set;
     saved.region = region;
     PutMember(record, saved);
+    return Ok();
+  });
+}
+
+Result<StoreRecord> RequestStop(Bootstrap& bootstrap, const std::string& store, ServerId server) {
+  return ChangeRecord(bootstrap, store, [&](StoreRecord& record) -> Status {
+    const MemberRecord* const entry = record.Find(server);
+    if (entry == nullptr) {
+      return MakeError(Code::kNotFound, fmt::format("{} has no memory server {}",
+                                                    Named(store, bootstrap), ToInteger(server)));
+    }
+    MemberRecord asked = *entry;
+    asked.stop = true;
+    PutMember(record, asked);
     return Ok();
   });
 }

@@ -1,4 +1,4 @@
-#include "common/bootstrap/save_together.h"
+#include "common/bootstrap/requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class SaveTogetherTest : public MemberTest {
+class RequestsTest : public MemberTest {
  protected:
   Joined JoinSaving(std::optional<uint64_t> saved) {
     JoinOptions options;
@@ -27,7 +27,7 @@ class SaveTogetherTest : public MemberTest {
   }
 };
 
-TEST_F(SaveTogetherTest, AllNoteTheSameSet) {
+TEST_F(RequestsTest, AllNoteTheSameSet) {
   const Joined first = JoinSaving(0);
   const Joined second = JoinSaving(0);
   const StoreRecord asked = RequestSave(bootstrap_, "s").value();
@@ -45,7 +45,7 @@ TEST_F(SaveTogetherTest, AllNoteTheSameSet) {
 }
 
 // A server that serves again is another incarnation: who saves after that is not of the set.
-TEST_F(SaveTogetherTest, ASetNamesTheIncarnationsOfAll) {
+TEST_F(RequestsTest, ASetNamesTheIncarnationsOfAll) {
   StoreRecord record = JoinSaving(0).record;
   const uint64_t set = SetOf(record);
   ++record.servers[0].incarnation;
@@ -56,10 +56,10 @@ TEST_F(SaveTogetherTest, ASetNamesTheIncarnationsOfAll) {
   EXPECT_EQ(SetOf(record), set);
   ++record.store_id;
   EXPECT_NE(SetOf(record), set);
-  EXPECT_EQ(SetOf({"s", 7, "shm", {}, 2, {{ServerId{0}, 5, "h", "p", "a"}}}), 0x4f6ab2f0e8ae0d02u);
+  EXPECT_EQ(SetOf({"s", 7, "shm", {}, 2, {{ServerId{0}, 5, "h", "p", "a"}}}), 0xbaab5deb9b6dcbc8u);
 }
 
-TEST_F(SaveTogetherTest, Refusals) {
+TEST_F(RequestsTest, Refusals) {
   EXPECT_EQ(RequestSave(bootstrap_, "s").error().code, Code::kNotFound);
   const Joined first = JoinSaving(0);
   JoinSaving(std::nullopt);

@@ -1,3 +1,5 @@
+// What is asked of memory servers through the store's record: to save together, and to stop.
+//
 // Saving together: how the memory servers of a store save what they hold at one moment.
 //
 // Somebody asks for it in the record (RequestSave). Each server that sees the request stops serving,
@@ -39,5 +41,9 @@ Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store);
 Result<StoreRecord> NoteSaved(Bootstrap& bootstrap, const std::string& store,
                               const MemberIdentity& server, uint64_t set,
                               const std::string& region);
+
+// Asks a server to stop. Returns the record with the request.
+// Errors: NotFound if the record does not name it; those of RequestSave.
+Result<StoreRecord> RequestStop(Bootstrap& bootstrap, const std::string& store, ServerId server);
 
 }  // namespace gossamer

@@ -1,0 +1,220 @@
+#include "memory/server_lives.h"
+
+#include <fmt/core.h>
+#include <glog/logging.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "common/bootstrap/record_snapshot.h"
+#include "common/bootstrap/requests.h"
+#include "common/random_id.h"
+#include "common/text/human.h"
+#include "common/text/progress.h"
+#include "memory/chunk_allocator.h"
+#include "memory/region_file.h"
+
+namespace gossamer {
+namespace {
+
+using std::chrono::steady_clock;
+
+// For the other servers of the store to save, from when this one has.
+constexpr std::chrono::seconds kPatienceWithOthers{60};
+constexpr std::chrono::milliseconds kPollInterval{20};
+constexpr std::chrono::seconds kRetryInterval{1};
+
+uint64_t NowInMs() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
+}
+
+double SecondsSince(steady_clock::time_point then) {
+  return std::chrono::duration<double>(steady_clock::now() - then).count();
+}
+
+// Progress in MiB.
+class InMebibytes {
+ public:
+  explicit InMebibytes(const char* verb) : verb_(verb) {}
+  void operator()(uint64_t done, uint64_t total) {
+    constexpr int kMebibyte = 20;
+    if (!progress_) {
+      progress_.emplace(
+          ProgressOptions{.verb = verb_, .unit = "MiB", .total = total >> kMebibyte});
+    }
+    progress_->Update(done >> kMebibyte);
+  }
+
+ private:
+  const char* const verb_;
+  std::optional<Progress> progress_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ServerLives>> ServerLives::Begin(MemoryServerOptions options,
+                                                        SaveOptions save,
+                                                        std::function<void()> on_stop) {
+  std::unique_ptr<ServerLives> lives(new ServerLives(std::move(options), std::move(save)));
+  lives->on_stop_ = std::move(on_stop);
+  BOOST_OUTCOME_TRYV(lives->OpenRegion());
+  BOOST_OUTCOME_TRYV(lives->Load());
+  BOOST_OUTCOME_TRYV(lives->StartServer());
+  return lives;
+}
+
+Status ServerLives::OpenRegion() {
+  if (options_.region.empty() && !save_.files) return Ok();
+  RegionFileWish wish;
+  wish.path = options_.region;
+  wish.region_bytes = options_.memory_bytes;
+  wish.map_bytes = ChunkAllocator::MapBytes(options_.memory_bytes);
+  wish.is_new = options_.join.create == CreateMode::kNew;
+  wish.huge_pages = options_.huge_pages;
+  BOOST_OUTCOME_TRY(opened, RegionFile::Open(wish));
+  region_ = std::move(opened);
+  options_.kept = region_.get();
+  return Ok();
+}
+
+Status ServerLives::Load() {
+  if (save_.files) options_.join.saved = 0;
+  const std::optional<SavedFile> file = std::exchange(save_.to_load, std::nullopt);
+  if (!file || region_->last_life()) return Ok();
+  const auto start = steady_clock::now();
+  InMebibytes progress("loading");
+  BOOST_OUTCOME_TRY(loaded, file->LoadInto(*region_, save_.salvage, std::ref(progress)));
+  options_.loaded_set = file->header().set;
+  options_.join.saved = file->header().set;
+  LOG(INFO) << fmt::format("loaded {} in {:.2f} s: {} MiB of memory", file->path(),
+                           SecondsSince(start), loaded.blocks);
+  if (loaded.damaged != 0) {
+    LOG(WARNING) << fmt::format(
+        "{} is damaged in {} places, first at byte {}{}: what was there is lost; `gossamer check` "
+        "says what it was, and `gossamer dump --salvage` writes what is left",
+        file->path(), loaded.damaged, loaded.first_damaged_at,
+        loaded.is_cut ? ", and its end is missing" : "");
+  }
+  return Ok();
+}
+
+Status ServerLives::StartServer() {
+  // A save that the record asks for when a life begins was asked of an earlier one.
+  options_.on_record = [this, is_first = true, is_told = false](
+                           const StoreRecord& record, const MemberRecord* own) mutable {
+    if (std::exchange(is_first, false)) done_request_ = record.save;
+    request_ = record.save;
+    if (HasNewRequest() && save_.on_request) save_.on_request();
+    const bool is_to_stop = own != nullptr && own->stop;
+    if (is_to_stop && !std::exchange(is_told, true) && on_stop_) on_stop_();
+  };
+  BOOST_OUTCOME_TRY(started, MemoryServer::Start(options_));
+  server_ = std::move(started);
+  identity_ = server_->identity();
+  options_.loaded_set = 0;
+  // Its number is known only now.
+  if (save_.files) {
+    BOOST_OUTCOME_TRYV(save_.files->Take(identity_.server));
+  }
+  return Ok();
+}
+
+bool ServerLives::HasNewRequest() const {
+  return save_.files && request_.load() != done_request_.load();
+}
+
+void ServerLives::StartAgain() {
+  // A request to stop must not end this process before what it holds is saved.
+  options_.join.is_to_stop = {};
+  for (Status started = StartServer(); !started; started = StartServer()) {
+    LOG(ERROR) << "what this server holds is in this process alone, and it cannot serve: "
+               << started.error().message << "; trying again";
+    std::this_thread::sleep_for(kRetryInterval);
+  }
+}
+
+Result<StoreRecord> ServerLives::ReadOwnRecord() const {
+  const std::string& store = options_.join.store;
+  // Another server of the store may have to put it back first.
+  const auto deadline = steady_clock::now() + options_.bootstrap->republish_wait();
+  for (;;) {
+    BOOST_OUTCOME_TRY(seen, ReadRecord(*options_.bootstrap, store));
+    const MemberRecord* const entry =
+        seen.record && seen.record->store_id == identity_.store_id
+            ? seen.record->Find(identity_.server)
+            : nullptr;
+    if (entry != nullptr && entry->incarnation == identity_.incarnation) return *seen.record;
+    if (steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return MakeError(Code::kNotFound, "the record of " + Named(store, *options_.bootstrap) +
+                                        " does not name this server any more");
+}
+
+Result<StoreRecord> ServerLives::Save() {
+  const auto start = steady_clock::now();
+  BOOST_OUTCOME_TRY(record, ReadOwnRecord());
+  const SavedFiles& files = *save_.files;
+  SavedFileHeader header{};
+  header.set = SetOf(record);
+  header.saved_at_ms = NowInMs();
+  header.servers = static_cast<uint16_t>(record.servers.size());
+  options_.join.store.copy(header.store.data(), header.store.size());
+  InMebibytes progress("saving");
+  const std::string part = files.PartPath(header.set);
+  BOOST_OUTCOME_TRY(bytes, WriteSavedFile(part, header, *region_, std::ref(progress)));
+  BOOST_OUTCOME_TRYV(files.Publish(header.set));
+  options_.join.saved = header.set;
+  const std::string path = files.Path(header.set);
+  LOG(INFO) << fmt::format("saved {} in {:.2f} s: {}", path, SecondsSince(start),
+                           HumanBytes(bytes));
+  return NoteSaved(*options_.bootstrap, options_.join.store, identity_, header.set,
+                   options_.region.empty() ? path : options_.region);
+}
+
+Status ServerLives::AwaitOthers(StoreRecord record, const std::function<bool()>& is_to_stop) const {
+  const uint64_t set = *options_.join.saved;
+  const auto deadline = steady_clock::now() + kPatienceWithOthers;
+  while (!HaveAllSaved(record, set)) {
+    if (steady_clock::now() >= deadline || is_to_stop()) {
+      return MakeError(Code::kContended,
+                       "another server of " + Named(record.store, *options_.bootstrap) +
+                           " has not saved in time: the files of before are kept");
+    }
+    std::this_thread::sleep_for(kPollInterval);
+    BOOST_OUTCOME_TRY(now, ReadOwnRecord());
+    record = std::move(now);
+  }
+  save_.files->RemoveOthers(set);
+  return Ok();
+}
+
+Status ServerLives::SaveAndGoOn(const std::function<bool()>& is_to_stop) {
+  BOOST_OUTCOME_TRYV(server_->Stop());
+  server_.reset();
+  region_->EndLife();
+  const auto record = Save();
+  const Status saved = record ? AwaitOthers(record.value(), is_to_stop) : Status(record.error());
+  StartAgain();
+  return saved;
+}
+
+Status ServerLives::End() {
+  const Status stopped = server_->Stop();
+  server_.reset();
+  if (region_ == nullptr || !save_.files) return stopped;
+  region_->EndLife();
+  const auto record = Save();
+  if (record && HaveAllSaved(record.value(), *options_.join.saved)) {
+    save_.files->RemoveOthers(*options_.join.saved);
+  }
+  if (record) return stopped;
+  if (options_.region.empty()) StartAgain();
+  return record.error();
+}
+
+}  // namespace gossamer
