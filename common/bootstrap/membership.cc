@@ -245,7 +245,9 @@ std::optional<Unreachable> FindUnreachable(const StoreRecord& record, const Find
     const Probed probed = options.probe(record, member);
     if (probed.liveness == Liveness::kAlive) continue;
     Error error = ServerUnreachable(record, member, probed, bootstrap);
-    return Unreachable{WithRemedy(std::move(error), member, probed.liveness), MayReturn(member)};
+    const bool may_be_back = probed.liveness == Liveness::kDead ? MayReturn(member)
+                                                                : member.comes_back();
+    return Unreachable{WithRemedy(std::move(error), member, probed.liveness), may_be_back};
   }
   return std::nullopt;
 }
@@ -381,11 +383,8 @@ Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, c
 }
 
 bool MayReturn(const MemberRecord& member) {
-  if (!member.comes_back()) return false;
+  if (member.region.empty()) return false;
   const ProcessState state = LookUpProcess(member.process);
-  if (member.region.empty()) {
-    return state != ProcessState::kGone && state != ProcessState::kOtherBoot;
-  }
   // Of a process of this machine, and of this container, the file would be seen.
   const bool is_here = state == ProcessState::kGone && member.host == HostName();
   return !is_here || ::access(member.region.c_str(), F_OK) == 0;

@@ -150,8 +150,8 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options);
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, const Probed& probed,
                         const Bootstrap& bootstrap);
 
-// Whether a server that does not answer may come back with its memory: that is in a file, and the
-// file is there, or its process runs and is saving what it holds, as far as can be seen from here.
+// Whether a server that is dead may come back with its memory: that is in a file, and the file is
+// there, as far as can be seen from here.
 bool MayReturn(const MemberRecord& member);
 
 // Judges an unresponsive server by its process identity: kDead when the process is known to be
