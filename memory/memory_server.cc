@@ -293,7 +293,8 @@ Status MemoryServer::Stop() {
     if (membership_ != nullptr) membership_->Stop();
     membership_.reset();
     port_->Stop();
-    if (file_ != nullptr) LOG(INFO) << "what this server holds is in " << options_.region;
+    if (file_ != nullptr)
+      LOG(INFO) << "what this server holds is kept: --region=" << options_.region;
     return region_->Close();
   }
   if (membership_ != nullptr) {

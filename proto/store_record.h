@@ -12,7 +12,7 @@
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
 // The line of a memory server whose memory outlives its process ends with " region=" and the path
-// of its file. It comes back under the same id, with another incarnation.
+// of its file, or kKeptBySystemd. It comes back under the same id, with another incarnation.
 //
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A
@@ -45,6 +45,8 @@
 namespace gossamer {
 
 inline constexpr std::string_view kStoreRecordFirstLine = "gossamer-store 1";
+// In place of the path of a region: systemd has the memory, and gives it to the next process.
+inline constexpr std::string_view kKeptBySystemd = "systemd";
 inline constexpr size_t kMaxStoreNameBytes = 64;
 inline constexpr size_t kMaxTokenBytes = 255;  // of host, process, address, region
 // A store can assign server ids 0 to 255 in its whole life. Clients keep a table of all of them.
