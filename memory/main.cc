@@ -48,7 +48,8 @@ DEFINE_string(chunk_bytes, "",
 DEFINE_string(lock_table_bytes, "256KiB", "lock table, 8 bytes a slot, a power of two");
 DEFINE_string(
     region, "",
-    "path of a file that the memory lives in, such as /dev/shm/NAME: a memory server that is "
+    "path of a file that the memory lives in, such as /dev/shm/NAME, or systemd, which keeps it "
+    "for a service with FileDescriptorStoreMax=1: a memory server that is "
     "started with it again goes on with what it holds, in the sizes of the file where flags leave "
     "them out; without, that is gone with the process");
 DEFINE_string(save, "",

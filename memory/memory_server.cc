@@ -53,9 +53,7 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
 // Maps memory before joining the store, because mapping takes a second for each few GiB.
 Status MemoryServer::Open() {
   BOOST_OUTCOME_TRYV(OpenRegion());
-  const uint64_t in_place = region_ == nullptr ? 0 : region_->bytes_in_place();
-  const uint64_t bytes = options_.memory_bytes + options_.lock_table_bytes;
-  const MemoryWish wish = Wish(bytes - std::min(bytes, in_place));
+  const MemoryWish wish = Wish(options_.memory_bytes + options_.lock_table_bytes);
   // Exempt: the simulator starts many small servers.
   if (options_.fabric != FabricKind::kSim) {
     BOOST_OUTCOME_TRYV(CheckRoom(wish));
@@ -89,10 +87,11 @@ Status MemoryServer::Open() {
 
 MemoryWish MemoryServer::Wish(uint64_t bytes) const {
   const bool is_shm = options_.fabric == FabricKind::kShm;
+  const uint64_t in_place = region_ == nullptr ? 0 : region_->bytes_in_place();
   // The map of the heap is in the region's file, and has its pages.
   const uint64_t in_file = region_ == nullptr ? 0 : ChunkAllocator::MapBytes(options_.memory_bytes);
   return {
-      .bytes = bytes,
+      .bytes = bytes - std::min(bytes, in_place),
       .is_shared = (is_shm && !options_.in_process_only) || region_ != nullptr,
       .is_mapped = region_ != nullptr,
       .is_locked = options_.fabric == FabricKind::kVerbs,
@@ -295,7 +294,8 @@ Status MemoryServer::Stop() {
     if (membership_ != nullptr) membership_->Stop();
     membership_.reset();
     port_->Stop();
-    if (file_ != nullptr) LOG(INFO) << "what this server holds is in " << options_.region;
+    if (file_ != nullptr)
+      LOG(INFO) << "what this server holds is kept: --region=" << options_.region;
     return region_->Close();
   }
   if (membership_ != nullptr) {

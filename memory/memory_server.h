@@ -80,7 +80,7 @@ class MemoryServer final : public EmbeddedMemory {
   // Opens what the memory lives in, if that outlives this server.
   Status OpenRegion();
   Result<Joined> JoinOrReturn(const JoinOptions& options);
-  // The memory to request. `bytes`: those left to touch.
+  // The memory to request. `bytes`: those left to touch. Some may be in place.
   MemoryWish Wish(uint64_t bytes) const;
   // `is_reserved`: the machine has set its pages aside for it.
   Status Touch(std::span<std::byte> memory, bool is_reserved) const;

@@ -51,7 +51,8 @@ Result<std::string> AbsoluteSocketPath(const std::string& listen) {
 }
 
 Status CompleteRegion(MemoryServerOptions& options) {
-  if (options.region.empty()) return Ok();
+  options.join.region = options.region;
+  if (options.region.empty() || options.region == kKeptBySystemd) return Ok();
   BOOST_OUTCOME_TRY(path, AbsolutePath("region", options.region));
   if (!IsValidToken(path)) {
     return MakeError(

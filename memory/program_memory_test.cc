@@ -102,6 +102,21 @@ TEST_F(ProgramMemory, AControlGroupsLimitIsTold) {
   EXPECT_EQ(smaller->Wait(), 0) << smaller->standard_error();
 }
 
+// A region that has its pages needs no others.
+TEST_F(ProgramMemory, ARegionThatComesBackFitsTheLimitThatItFills) {
+  const ControlGroup group(400 * kMiB);
+  if (group.directory().empty()) GTEST_SKIP() << "no control group with memory can be made here";
+  const std::string region = fmt::format("/dev/shm/gossamer-test-{}.region", ::getpid());
+  const std::string enter = "echo $$ > " + group.directory() + "/cgroup.procs";
+  for (const char* size : {"--memory=256MiB", "--create=auto"}) {
+    const auto server = LaunchAfter(enter, {size, "--region=" + region});
+    EXPECT_TRUE(server->WaitForOutput("region 256 MiB")) << server->standard_error();
+    server->Signal(SIGKILL);
+    EXPECT_EQ(server->Wait(), -SIGKILL);
+  }
+  std::filesystem::remove(region);
+}
+
 // Imitates a full disk: the log cannot be written.
 TEST_F(ProgramMemory, AFullDiskForTheLogIsNoReasonToEnd) {
   const auto server = LaunchAfter("exec 2>/dev/full", {"--memory=4MiB"});

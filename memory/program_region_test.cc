@@ -10,27 +10,35 @@
 #include <vector>
 
 #include "common/bootstrap/membership.h"
+#include "common/bootstrap/server_probe.h"
 #include "common/bootstrap/test_support.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 #include "common/testing/built_paths.h"
 #include "common/testing/child_process.h"
+#include "common/testing/fake_service_manager.h"
 #include "proto/region.h"
 
 namespace gossamer {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using Arguments = std::vector<std::string>;
 
 class ProgramRegion : public ::testing::Test {
  protected:
   std::string region() const { return directory_.path() + "/region"; }
-  Arguments Command(const Arguments& more) const {
+  std::string socket() const { return directory_.path() + "/notify"; }
+  Arguments Command(const Arguments& more) const { return CommandWith(region(), more); }
+  Arguments CommandWith(const std::string& region, const Arguments& more) const {
     Arguments arguments = {BuiltFile("bin/gossamer-memory"),
                            "--bootstrap=dir:" + directory_.path() + "/stores",
-                           "--region=" + region()};
+                           "--region=" + region};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -43,15 +51,34 @@ class ProgramRegion : public ::testing::Test {
         << server->standard_error();
     return server;
   }
+  // As a process of the service that `manager` manages.
+  std::unique_ptr<ChildProcess> LaunchBy(const FakeServiceManager& manager, const Arguments& more,
+                                         const std::string& variable = "FDSTORE=1") const {
+    std::vector<std::string> environment = manager.Environment();
+    environment.push_back(variable);
+    return std::make_unique<ChildProcess>(manager.Command(CommandWith("systemd", more)),
+                                          environment);
+  }
+  std::unique_ptr<ChildProcess> LaunchByAndWait(const FakeServiceManager& manager,
+                                                const Arguments& more) const {
+    auto server = LaunchBy(manager, more);
+    EXPECT_TRUE(server->WaitForOutput("gossamer-memory ready: store default server 0"))
+        << server->standard_error();
+    return server;
+  }
   static void Kill(ChildProcess& server) {
     server.Signal(SIGKILL);
     EXPECT_EQ(server.Wait(), -SIGKILL);
   }
-  // Adds 1 to a word of the heap, as a client. Returns the word before.
-  uint64_t Count() const {
+  Result<StoreRecord> Find() const {
     const auto bootstrap = OpenBootstrap("dir:" + directory_.path() + "/stores").value();
     FindOptions find;
-    const StoreRecord record = FindStore(*bootstrap, find).value();
+    find.probe = FabricProbe();
+    return FindStore(*bootstrap, find);
+  }
+  // Adds 1 to a word of the heap, as a client. Returns the word before.
+  uint64_t Count() const {
+    const StoreRecord record = Find().value();
     ComputePortOptions options;
     options.client_uuid = RandomId();
     const auto port = OpenComputePort(FabricKind::kShm, options).value();
@@ -133,6 +160,85 @@ TEST_F(ProgramRegion, WithoutAFileTheMemoryMustBeGiven) {
   EXPECT_EQ(anew->Wait(), 2);
   EXPECT_THAT(anew->standard_error(), HasSubstr("--memory=SIZE is missing"));
 }
+
+// ---- With systemd
+
+TEST_F(ProgramRegion, MemoryThatSystemdKeepsOutlivesTheProcess) {
+  const FakeServiceManager manager(socket());
+  auto server = LaunchByAndWait(manager, {"--memory=8MiB", "--node_bytes=512"});
+  EXPECT_THAT(server->standard_output(), HasSubstr("pages, systemd)"));
+  EXPECT_THAT(manager.kept(), ElementsAre("gossamer-region"));
+  EXPECT_EQ(Count(), 0u);
+  Kill(*server);
+  EXPECT_THAT(Find().error().message, HasSubstr("start it again, with --region=systemd"));
+  for (uint64_t returns = 1; returns <= 3; ++returns) {
+    server = LaunchByAndWait(manager, {});
+    EXPECT_THAT(server->standard_output(), HasSubstr("region 8.00 MiB"));
+    EXPECT_EQ(Count(), returns);
+    const auto second = LaunchBy(manager, {});
+    EXPECT_EQ(second->Wait(), 1);
+    EXPECT_THAT(second->standard_error(), HasSubstr("another memory server uses it"));
+    if (returns == 2) {
+      server->Signal(SIGTERM);
+      EXPECT_EQ(server->Wait(), 0) << server->standard_error();
+    } else {
+      Kill(*server);
+    }
+  }
+  EXPECT_THAT(manager.told(), Contains("FDSTORE=1\nFDNAME=gossamer-region").Times(1));
+}
+
+TEST_F(ProgramRegion, MemoryThatSystemdKeepsIsReplacedWhereThatIsWished) {
+  const FakeServiceManager manager(socket());
+  auto server = LaunchByAndWait(manager, {"--memory=8MiB"});
+  EXPECT_EQ(Count(), 0u);
+  Kill(*server);
+  server = LaunchByAndWait(manager, {"--memory=4MiB", "--create=new", "--replace_store"});
+  EXPECT_EQ(Count(), 0u);
+  Kill(*server);
+  EXPECT_THAT(manager.kept(), SizeIs(1));
+  server = LaunchByAndWait(manager, {});
+  EXPECT_THAT(server->standard_output(), HasSubstr("region 4.00 MiB"));
+  EXPECT_EQ(Count(), 1u);
+}
+
+// Only somebody who knows the unit can say so.
+TEST_F(ProgramRegion, MemoryThatSystemdHasLostIsNotReplacedByChance) {
+  {
+    const FakeServiceManager manager(socket());
+    Kill(*LaunchByAndWait(manager, {"--memory=8MiB"}));
+  }
+  std::filesystem::remove(socket());
+  const FakeServiceManager manager(socket());
+  auto server = LaunchBy(manager, {"--memory=8MiB"});
+  EXPECT_EQ(server->Wait(), 1);
+  EXPECT_THAT(server->standard_error(), AllOf(HasSubstr("systemd has no memory of this service"),
+                                              HasSubstr("if the data may go, start this server "
+                                                        "with --replace_store")));
+  EXPECT_THAT(manager.kept(), IsEmpty());
+  EXPECT_TRUE(LaunchByAndWait(manager, {"--memory=8MiB", "--replace_store"}));
+}
+
+TEST_F(ProgramRegion, ASystemdThatKeepsNothingIsTold) {
+  const FakeServiceManager manager(socket());
+  const auto none = LaunchBy(manager, {"--memory=8MiB"}, "FDSTORE=0");
+  EXPECT_EQ(none->Wait(), 1);
+  EXPECT_THAT(none->standard_error(), HasSubstr("set FileDescriptorStoreMax=1 in its unit"));
+  EXPECT_THAT(manager.kept(), IsEmpty());
+  // Before version 254 it does not say, and here nobody can be asked.
+  const auto unknown = LaunchBy(manager, {"--memory=8MiB"}, "PATH=" + directory_.path());
+  EXPECT_TRUE(unknown->WaitForOutput("ready")) << unknown->standard_error();
+  EXPECT_THAT(unknown->standard_error(), HasSubstr("without FileDescriptorStoreMax=1 in its unit"));
+  for (const char* create : {"--create=auto", "--create=new"}) {
+    ChildProcess alone(CommandWith("systemd", {"--memory=8MiB", create}), {"NOTIFY_SOCKET="});
+    EXPECT_EQ(alone.Wait(), 1);
+    EXPECT_THAT(alone.standard_error(),
+                AllOf(HasSubstr("--region=systemd: systemd has not started this process"),
+                      HasSubstr("FileDescriptorStoreMax=1"), HasSubstr("--region=PATH")));
+  }
+}
+
+// ---- Memory
 
 // The map of 2 GiB has 142 MiB. In the file it is no data of the process.
 TEST_F(ProgramRegion, TheMapOfTheHeapCountsOnce) {

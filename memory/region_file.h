@@ -1,10 +1,10 @@
 // RegionFile: the file that a memory server's region lives in, so that it outlives the process.
 //
-// proto/region_file.h has its layout. A file is created beside its name and gets it once the server
-// is about to serve (Publish): a name never leads to a file that is half made. What a process leaves
-// there that ends before goes when the next one opens the name. One process has a file at a time, by
-// a lock on it, which also waits for the end of the process before: until then that one's queue
-// pairs may let verbs land.
+// proto/region_file.h has its layout. A file is at a path or with systemd (region_place.h), where it
+// is found once the server is about to serve (Publish): none is found that is half made. What a
+// process leaves beside a path that ends before goes when the next one opens the path. One process
+// has a file at a time, by a lock on it, which also waits for the end of the process before: until
+// then that one's queue pairs may let verbs land.
 //
 // Thread-safety: one thread opens, begins and closes; any thread may call NoteGiven and
 // NoteRecord, each one at a time.
@@ -14,18 +14,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "common/huge_pages.h"
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "memory/kept_region.h"
+#include "memory/region_place.h"
 #include "proto/region_file.h"
 
 namespace gossamer {
 
 struct RegionFileWish {
-  std::string path;           // empty: memory without a name, which ends with the process
+  std::string path;           // or kKeptBySystemd; empty: memory that ends with the process
   uint64_t region_bytes = 0;  // and `map_bytes` belong together; 0: as the file has them
   uint64_t map_bytes = 0;
   bool is_new = false;  // what is there is replaced
@@ -44,42 +44,43 @@ class RegionFile final : public KeptRegion {
   static Result<std::optional<RegionHeader>> LastHeader(const std::string& path);
   RegionFile(const RegionFile&) = delete;
   RegionFile& operator=(const RegionFile&) = delete;
-  ~RegionFile() override;
 
   const std::string& path() const { return wish_.path; }
   // How many bytes of the region its file system has provided already.
   uint64_t bytes_in_place() const override;
 
-  // Gives a new file its name.
-  // Errors: InvalidArgument if another process has created it meanwhile.
+  // Lets a new file be found.
+  // Errors: InvalidArgument if another process has created it meanwhile; NodeUnreachable if systemd
+  // does not answer.
   Status Publish() override;
   // Ends the life: what was written is in the file, even if the machine stops.
   Status Close() override;
 
  private:
-  explicit RegionFile(RegionFileWish wish) : wish_(std::move(wish)) {}
+  explicit RegionFile(RegionFileWish wish);
 
-  // Maps the file that is there, if it is as wished. Returns whether there is one.
-  Result<bool> OpenExisting();
-  // Opens and locks it. Returns whether there is one.
-  Result<bool> Take();
+  // Maps the file that is there, if any, and if it is as wished.
+  Status OpenExisting();
   Status Lock();
-  // Removes files that were to get the name, of processes that have ended.
-  void RemoveUnpublished() const;
   Status Create();
-  // Of the file that was created.
-  Status SetSize();
+  void WriteHeader();
   Status ReadHeader();
   Status CheckSizes() const;
   Status Map();
   Status CheckLastLife();
   // Takes pages for the state and the map, so that a file system that is full is noticed here.
+  // Counts those of the region.
   Status TakePages();
 
+  Error CannotUse(Code code, const std::string& why) const {
+    return CannotUseRegion(wish_.path, code, why);
+  }
+
   const RegionFileWish wish_;
+  const std::unique_ptr<RegionPlace> place_;
   UniqueFd file_;
-  UniqueFd lock_;            // the file once more: clients get file_, and would hold its lock
-  std::string unpublished_;  // the name of a new file until it is published
+  UniqueFd lock_;  // the file once more: clients get file_, and would hold its lock
+  bool is_published_ = false;
   uint64_t file_bytes_ = 0;
   RegionFileHeader header_{};
   MemoryMapping mapping_;

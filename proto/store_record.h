@@ -12,8 +12,8 @@
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
 // The line of a memory server whose memory outlives its process goes on with " region=" and the
-// path of its file. It comes back under the same id, with another incarnation. That of one that
-// saves what it holds goes on with " saved=" and the set of its last saved file (saved_file.h), as
+// path of its file, or kKeptBySystemd. It comes back under the same id, with another incarnation.
+// That of one that saves what it holds goes on with " saved=" and the set of its last saved file (saved_file.h), as
 // 16 hex digits, or 0 if it has saved nothing yet. Behind the line of a server that is to stop
 // stands " stop".
 //
@@ -52,6 +52,8 @@
 namespace gossamer {
 
 inline constexpr std::string_view kStoreRecordFirstLine = "gossamer-store 1";
+// In place of the path of a region: systemd has the memory, and gives it to the next process.
+inline constexpr std::string_view kKeptBySystemd = "systemd";
 inline constexpr size_t kMaxStoreNameBytes = 64;
 inline constexpr size_t kMaxTokenBytes = 255;  // of host, process, address, region
 // A store can assign server ids 0 to 255 in its whole life. Clients keep a table of all of them.

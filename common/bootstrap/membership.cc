@@ -384,6 +384,8 @@ Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, c
 
 bool MayReturn(const MemberRecord& member) {
   if (member.region.empty()) return false;
+  // Only the process that systemd starts next sees whether there is any.
+  if (member.region == kKeptBySystemd) return true;
   const ProcessState state = LookUpProcess(member.process);
   // Of a process of this machine, and of this container, the file would be seen.
   const bool is_here = state == ProcessState::kGone && member.host == HostName();

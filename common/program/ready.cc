@@ -3,17 +3,14 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <glog/logging.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
 #include "common/program/standard_streams.h"
+#include "common/service_manager.h"
 
 namespace gossamer {
 namespace {
@@ -58,20 +55,9 @@ Status AnnounceReady(std::string_view line, int ready_fd) {
 }
 
 void NotifyServiceManager(const std::string& state) {
-  const char* path = std::getenv("NOTIFY_SOCKET");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path == nullptr || path[0] == '\0' || std::strlen(path) >= sizeof address.sun_path) return;
-  const size_t length = std::strlen(path);
-  std::memcpy(address.sun_path, path, length);
-  if (path[0] == '@') address.sun_path[0] = '\0';  // An abstract name, without a file.
-  const int socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-  if (sendto(socket_fd, state.data(), state.size(), MSG_NOSIGNAL,
-             reinterpret_cast<const sockaddr*>(&address), size) < 0) {
-    LOG(WARNING) << "cannot tell the service manager " << state << ": " << std::strerror(errno);
-  }
-  close(socket_fd);
+  if (!HasServiceManager()) return;
+  const Status told = TellServiceManager(state);
+  if (!told) LOG(WARNING) << told.error().message;
 }
 
 }  // namespace gossamer
