@@ -113,9 +113,9 @@ constexpr ProgramInfo kProgram{
     "Usage: gossamer-memory --memory=SIZE [flags]\n"
     "\n"
     "Serves DRAM to a Gossamer store until SIGTERM or SIGINT. The first server of a store "
-    "creates it;\n"
-    "when it stops, the store is gone. Prints a line once clients can connect, and over verbs\n"
-    "another one about the device.\n",
+    "creates it.\n"
+    "What a server holds ends with it, unless --region or --save keeps it. Prints a line once\n"
+    "clients can connect, and over verbs another one about the device.\n",
     __FILE__};
 
 // Of this process to itself: the store's record asks for a save.

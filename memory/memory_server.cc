@@ -294,18 +294,9 @@ Status MemoryServer::Stop() {
     if (membership_ != nullptr) membership_->Stop();
     membership_.reset();
     port_->Stop();
-    if (file_ != nullptr)
-      LOG(INFO) << "what this server holds is kept: --region=" << options_.region;
     return region_->Close();
   }
   if (membership_ != nullptr) {
-    const control::Usage usage = Stat().usage;
-    const uint64_t handed_out = usage.heap_bytes - usage.free_bytes;
-    if (handed_out != 0) {
-      LOG(WARNING) << "what store " << options_.join.store << " kept in the "
-                   << HumanBytes(handed_out) << " that server " << ToInteger(identity().server)
-                   << " had handed out is gone with it: with --region=FILE it would be kept";
-    }
     left = membership_->Leave();
     membership_.reset();
   }

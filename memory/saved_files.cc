@@ -28,15 +28,24 @@ Error CannotUse(const std::string& directory, const std::string& why) {
 
 }  // namespace
 
-Result<SavedFiles> SavedFiles::Open(const std::string& directory, const std::string& store) {
+Result<SavedFiles> SavedFiles::Open(const std::string& given, const std::string& store) {
   std::error_code error;
+  const std::string directory = fs::absolute(given, error).lexically_normal();
   if (!fs::is_directory(directory, error)) {
     return CannotUse(directory, "it is no directory; create it, or give another one");
   }
   if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
     return CannotUse(directory, "files cannot be made there: " + ErrnoReason());
   }
-  return SavedFiles(directory, store);
+  SavedFiles files(directory, store);
+  files.server_ = static_cast<ServerId>(kMaxMemoryServers - 1);
+  const bool is_token = IsValidToken(files.Path(UINT64_MAX));
+  files.server_.reset();
+  if (is_token) return files;
+  return CannotUse(directory,
+                   fmt::format("a store's record names the files: give a path of printable ASCII "
+                               "characters, without blanks, so that theirs have at most {}",
+                               kMaxTokenBytes));
 }
 
 Result<bool> SavedFiles::TakeAny() {

@@ -68,7 +68,7 @@ Result<std::unique_ptr<ServerLives>> ServerLives::Begin(MemoryServerOptions opti
 }
 
 Status ServerLives::OpenRegion() {
-  if (options_.region.empty() && !save_.files) return Ok();
+  if (options_.region.empty() && !save_.files && !save_.to_load) return Ok();
   RegionFileWish wish;
   wish.path = options_.region;
   wish.region_bytes = options_.memory_bytes;
@@ -194,9 +194,8 @@ Status ServerLives::AwaitOthers(StoreRecord record, const std::function<bool()>&
 }
 
 Status ServerLives::SaveAndGoOn(const std::function<bool()>& is_to_stop) {
-  BOOST_OUTCOME_TRYV(server_->Stop());
-  server_.reset();
-  region_->EndLife();
+  const Status stopped = StopServer();
+  if (!stopped) LOG(WARNING) << stopped.error().message;
   const auto record = Save();
   const Status saved = record ? AwaitOthers(record.value(), is_to_stop) : Status(record.error());
   StartAgain();
@@ -204,10 +203,8 @@ Status ServerLives::SaveAndGoOn(const std::function<bool()>& is_to_stop) {
 }
 
 Status ServerLives::End() {
-  const Status stopped = server_->Stop();
-  server_.reset();
-  if (region_ == nullptr || !save_.files) return stopped;
-  region_->EndLife();
+  const Status stopped = StopServer();
+  if (!save_.files) return stopped;
   const auto record = Save();
   if (record && HaveAllSaved(record.value(), *options_.join.saved)) {
     save_.files->RemoveOthers(*options_.join.saved);
@@ -215,6 +212,22 @@ Status ServerLives::End() {
   if (record) return stopped;
   if (options_.region.empty()) StartAgain();
   return record.error();
+}
+
+Status ServerLives::StopServer() {
+  const control::Usage usage = server_->Stat().usage;
+  const uint64_t handed_out = usage.heap_bytes - usage.free_bytes;
+  const Status stopped = server_->Stop();
+  server_.reset();
+  if (region_ != nullptr) region_->EndLife();
+  if (!options_.region.empty()) {
+    LOG(INFO) << "what this server holds is kept: --region=" << options_.region;
+  } else if (!save_.files && handed_out != 0) {
+    LOG(WARNING) << "what store " << options_.join.store << " kept in the "
+                 << HumanBytes(handed_out) << " that server " << ToInteger(identity_.server)
+                 << " had handed out is gone with it: with --region or --save it would be kept";
+  }
+  return stopped;
 }
 
 }  // namespace gossamer

@@ -66,6 +66,8 @@ class ServerLives {
   Status StartServer();
   // Until it succeeds: nothing else has the memory.
   void StartAgain();
+  // Says what becomes of what the server holds.
+  Status StopServer();
   // What the life that has ended has left. Returns the record with the note of it.
   Result<StoreRecord> Save();
   Status AwaitOthers(StoreRecord record, const std::function<bool()>& is_to_stop) const;

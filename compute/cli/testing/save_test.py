@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Saved files as a person uses them, on real memory servers: save_test.py BIN_DIRECTORY."""
+
+import glob
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from programs import PATIENCE_SECONDS, Bench
+
+BIN_DIR = "build/bin"
+
+
+class SaveTest(unittest.TestCase):
+    def setUp(self):
+        self.bench = Bench(BIN_DIR)
+        self.addCleanup(self.bench.__exit__)
+        self.saved = f"{self.bench.directory}/saved"
+        os.mkdir(self.saved)
+        self.random = random.Random(int(os.environ.get("GOSSAMER_TEST_SEED", "1")))
+
+    def memory(self, *flags, save=None):
+        return self.bench.memory("32MiB", f"--save={save or self.saved}", *flags)
+
+    def gossamer(self, *words, status=0, err=None, stdin=b""):
+        outcome = self.bench.run(*words, stdin=stdin)
+        self.assertEqual(outcome.status, status, f"{words}: {outcome}")
+        if err is not None:
+            self.assertRegex(outcome.err, err, f"{words}")
+        return outcome
+
+    def records(self, count):
+        """Lines for load: values in the leaves and in blocks, some keys long."""
+        def key():
+            long = "x" * self.random.choice([0, 0, 0, 100])
+            return f"key{self.random.randrange(10**9):09}{long}"
+        return {key(): "v" * self.random.choice([3, 16, 100, 3000]) + str(i) for i in range(count)}
+
+    def load(self, records):
+        lines = "".join(f"{key}\t{value}\n" for key, value in records.items())
+        self.gossamer("load", "-", stdin=lines.encode())
+
+    def expect(self, records):
+        dumped = dict(line.split("\t", 1) for line in self.gossamer("dump").out.decode().splitlines())
+        self.assertEqual(dumped, records)
+        self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
+
+    def files(self, directory=None):
+        return sorted(glob.glob(f"{directory or self.saved}/*.saved"))
+
+    def lose_record(self):
+        for name in glob.glob(f"{self.bench.directory}/bootstrap/*"):
+            if os.path.isfile(name):
+                os.remove(name)
+
+
+class Restart(SaveTest):
+    def test_a_server_that_stops_comes_back_with_what_it_held(self):
+        server = self.memory()
+        records = self.records(2000)
+        self.load(records)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(len(self.files()), 1)
+        server = self.memory()
+        self.expect(records)
+        more = self.records(500)
+        self.load(more)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(len(self.files()), 1, "the file of before is gone")
+        self.memory()
+        self.expect(records | more)
+
+    def test_one_of_two_servers_is_restarted(self):
+        self.memory()
+        second = self.memory()
+        records = self.records(4000)
+        self.load(records)
+        second.stop()
+        self.memory()
+        self.expect(records)
+
+    def test_all_servers_are_restarted_in_another_order_without_the_record(self):
+        servers = [self.memory() for _ in range(3)]
+        records = self.records(6000)
+        self.load(records)
+        for server in servers:
+            server.stop()
+        self.assertEqual(len(self.files()), 3)
+        self.lose_record()
+        for _ in range(3):
+            self.memory()
+        self.expect(records)
+
+    def test_a_server_that_was_killed_goes_back_to_what_was_saved(self):
+        server = self.memory()
+        records = self.records(1000)
+        self.load(records)
+        report = json.loads(self.gossamer("save", "--json").out)
+        self.assertEqual(report["servers"], 1)
+        self.assertIn(report["set"], self.files()[0])
+        self.load(self.records(200))
+        server.stop(signal.SIGKILL)
+        self.memory()
+        self.expect(records)
+
+    def test_another_size_is_refused(self):
+        self.memory().stop()
+        with self.assertRaisesRegex(RuntimeError, "give --memory=33554432"):
+            self.bench.memory("64MiB", f"--save={self.saved}")
+
+
+class SaveCommand(SaveTest):
+    def test_saves_what_all_servers_hold_while_clients_write(self):
+        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
+        for directory in directories:
+            os.mkdir(directory)
+        servers = [self.memory(save=directory) for directory in directories]
+        records = self.records(3000)
+        self.load(records)
+        # A client that counts: each of its writes is made after the one before was acknowledged.
+        writer = self.bench.start()
+        count = 0
+        reports = []
+        saver = None
+        while len(reports) < 3:
+            if saver is None:
+                saver = self.bench.start("save", "--json")
+            writer.stdin.write(f"put count:{count % 7} {count}\nget count:{count % 7}\n".encode())
+            writer.stdin.flush()
+            self.assertEqual(writer.stdout.readline().decode(), f"{count}\n")
+            count += 1
+            if saver.poll() is not None:
+                out, err = saver.communicate()
+                self.assertEqual(saver.returncode, 0, err)
+                reports.append(json.loads(out))
+                saver = None
+        writer.stdin.close()
+        self.assertEqual(writer.wait(timeout=PATIENCE_SECONDS), 0, writer.stderr.read())
+        writer.stdout.close()
+        writer.stderr.close()
+        self.assertEqual(len({report["set"] for report in reports}), 3)
+        for directory in directories:
+            self.assertEqual(len(self.files(directory)), 1)
+            self.assertIn(reports[-1]["set"], self.files(directory)[0])
+        for server in servers:
+            server.stop(signal.SIGKILL)
+        self.lose_record()
+        for directory in directories:
+            self.memory(save=directory)
+        # One moment: the writes up to one of them, and none behind it.
+        found = dict(line.split("\t", 1)
+                     for line in self.gossamer("dump").out.decode().splitlines())
+        counts = sorted(int(value) for key, value in found.items() if key.startswith("count:"))
+        self.assertEqual(counts, list(range(counts[0], counts[0] + 7)))
+        self.assertLess(counts[-1], count)
+        self.assertEqual({key: value for key, value in found.items()
+                          if not key.startswith("count:")}, records)
+        self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
+
+    def test_refusals(self):
+        self.gossamer("save", status=1, err="there is no record of store 'default'")
+        self.memory()
+        plain = self.bench.memory("16MiB")
+        self.gossamer("save", status=1, err="server 1 .* saves nothing: start it with --save=")
+        self.assertIsNone(plain.process.poll())
+        self.gossamer("save", "more", status=2)
+
+    def test_a_set_that_is_not_of_all_servers_is_not_mixed_with_another(self):
+        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
+        for directory in directories:
+            os.mkdir(directory)
+        servers = [self.memory(save=directory) for directory in directories]
+        records = self.records(3000)
+        self.load(records)
+        self.gossamer("save")
+        self.load(self.records(300))
+        servers[0].stop()                 # saves,
+        servers[1].stop(signal.SIGKILL)   # and this one does not
+        self.assertEqual([len(self.files(directory)) for directory in directories], [2, 1])
+        self.lose_record()
+        self.memory(save=directories[1])
+        # The one that has two follows.
+        self.memory(save=directories[0])
+        self.expect(records)
+
+
+class Stop(SaveTest):
+    def test_asks_before_data_is_lost(self):
+        plain = self.bench.memory("16MiB")
+        self.gossamer("put", "key", "value")
+        self.gossamer("stop", "0", status=2, err="give --lose_data to lose it")
+        self.assertEqual(self.gossamer("get", "key").out, b"value\n")
+        self.gossamer("stop", "nought", status=2, err="is no number of a memory server")
+        self.gossamer("stop", "5", "--lose_data", status=1, err="has no memory server 5")
+        self.assertRegex(self.gossamer("stop", "0", "--lose_data").out, b"memory server 0 has stopped")
+        self.assertEqual(plain.process.wait(timeout=PATIENCE_SECONDS), 0)
+        self.assertIn(b"had handed out is gone with it", plain.process.stderr.read())
+
+    def test_a_server_that_saves_stops_and_comes_back(self):
+        server = self.memory()
+        self.gossamer("put", "key", "value")
+        self.gossamer("stop", "0")
+        self.assertEqual(server.process.wait(timeout=PATIENCE_SECONDS), 0)
+        self.memory()
+        self.assertEqual(self.gossamer("get", "key").out, b"value\n")
+
+
+class Faults(SaveTest):
+    def test_damage_is_refused_and_the_rest_salvaged(self):
+        self.memory().stop()
+        server = self.memory()
+        records = self.records(4000)
+        self.load(records)
+        server.stop()
+        path = self.files()[0]
+        with open(path, "r+b") as file:
+            file.seek(os.path.getsize(path) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        before = open(path, "rb").read()
+        with self.assertRaisesRegex(RuntimeError, r"damaged, or cut, at byte \d+ of \d+; .*--salvage"):
+            self.memory()
+        self.assertEqual(open(path, "rb").read(), before)
+        self.memory("--salvage")
+        dumped = self.bench.run("dump", "--salvage").out.decode().splitlines()
+        found = dict(line.split("\t", 1) for line in dumped)
+        self.assertTrue(found.items() <= records.items())
+        self.assertGreater(len(found), 1000)
+
+    def test_a_file_of_another_store_or_none(self):
+        self.memory("--store=other").stop()
+        path = self.files()[0]
+        with self.assertRaisesRegex(RuntimeError, "it is of store 'other', and --store says 'default'"):
+            self.memory(f"--load={path}")
+        nothing = self.bench.file("nothing", b"nothing at all")
+        with self.assertRaisesRegex(RuntimeError, "no memory server has saved it"):
+            self.memory(f"--load={nothing}")
+        with self.assertRaisesRegex(RuntimeError, "it is no directory; create it"):
+            self.memory(save=f"{self.bench.directory}/missing")
+
+    def test_two_servers_never_have_the_files_of_one(self):
+        self.memory().stop()
+        path = self.files()[0]
+        self.memory()
+        with self.assertRaisesRegex(RuntimeError, "another memory server has the files of server 0"):
+            self.memory(f"--load={path}", "--store=default")
+
+    def test_what_cannot_be_saved_is_not_given_up(self):
+        small = f"{self.bench.directory}/small"
+        os.mkdir(small)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small],
+                          check=False, capture_output=True).returncode != 0:
+            self.skipTest("no tmpfs can be mounted")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", small], check=False))
+        server = self.memory(save=small)
+        records = self.records(3000)
+        for key in records:
+            records[key] = "".join(self.random.choices("0123456789abcdef", k=200))
+        self.load(records)
+        self.gossamer("save", status=1, err="has not saved: see its log")
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while b"goes on" not in (line := server.process.stderr.readline()):
+            self.assertLess(time.monotonic(), deadline)
+        self.assertIn(b"cannot be written", line)
+        self.assertIsNone(server.process.poll())
+        self.expect(records)
+        self.assertEqual(self.files(small), [])
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
+        self.gossamer("save")
+        self.assertEqual(server.stop(), 0)
+        self.memory(save=small)
+        self.expect(records)
+
+    def test_killed_in_the_middle_of_saving(self):
+        server = self.memory()
+        records = self.records(3000)
+        self.load(records)
+        self.gossamer("save")
+        server.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not glob.glob(f"{self.saved}/*.part") and server.process.poll() is None:
+            self.assertLess(time.monotonic(), deadline)
+        server.stop(signal.SIGKILL)
+        self.memory()
+        self.expect(records)
+
+
+if __name__ == "__main__":
+    BIN_DIR = sys.argv.pop(1)
+    unittest.main()
