@@ -32,7 +32,7 @@ function(gossamer_deploy_files component)
   file(REMOVE_RECURSE ${share})
   file(GLOB_RECURSE files RELATIVE ${CMAKE_SOURCE_DIR}/deploy CONFIGURE_DEPENDS
        deploy/ansible/*.yml deploy/ansible/*.j2 deploy/grafana/*.json deploy/k8s/*.yaml deploy/k8s/*.flags deploy/lib/*
-       deploy/prometheus/*.yml deploy/slurm/*.sbatch deploy/systemd/*.service)
+       deploy/prometheus/*.yml deploy/slurm/*.sbatch deploy/systemd/*.service deploy/systemd/*.mount)
   foreach(file cluster.sh hosts.conf.example ${files})
     set(source ${CMAKE_SOURCE_DIR}/deploy/${file})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
@@ -81,21 +81,37 @@ function(gossamer_debian_packages)
   gossamer_compressed(changelog changelog COMMAND cat ${CMAKE_BINARY_DIR}/packaging/changelog
                       DEPENDS ${CMAKE_BINARY_DIR}/packaging/changelog)
 
+  # What servers of one store must agree on: postinst restarts only servers of the same.
+  set(GOSSAMER_FORMATS "")
+  foreach(header proto/control.h proto/region.h proto/region_file.h common/fabric/verbs/wire.h)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${header})
+    file(STRINGS ${header} line REGEX "k(Protocol|Format|RegionFile)Version = [0-9]+")
+    if(NOT line MATCHES "Version = ([0-9]+)")
+      message(FATAL_ERROR "${header} tells of no version")
+    endif()
+    list(APPEND GOSSAMER_FORMATS ${CMAKE_MATCH_1})
+  endforeach()
+  list(JOIN GOSSAMER_FORMATS . GOSSAMER_FORMATS)
+  configure_file(deploy/debian/postinst.in packaging/postinst @ONLY)
+
   # The units of deploy/systemd are for programs that were installed by hand.
   foreach(unit gossamer-memory@.service gossamer-compute@.service)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/deploy/systemd/${unit})
     file(READ deploy/systemd/${unit} text)
     string(REPLACE /usr/local/bin/ /usr/bin/ text "${text}")
+    string(REPLACE "\nEnvironment=" "\nEnvironment=GOSSAMER_FORMATS=${GOSSAMER_FORMATS}\nEnvironment=" text "${text}")
     file(WRITE ${CMAKE_BINARY_DIR}/packaging/${unit} "${text}")
     gossamer_package_file(servers /lib/systemd/system ${CMAKE_BINARY_DIR}/packaging/${unit})
   endforeach()
+  gossamer_package_file(servers /lib/systemd/system deploy/systemd/run-gossamer_regions.mount)
   install(FILES deploy/systemd/gossamer.sysusers.conf RENAME gossamer.conf DESTINATION /usr/lib/sysusers.d
           COMPONENT servers EXCLUDE_FROM_ALL)
   gossamer_package_file(servers /etc/gossamer deploy/etc/memory-0.flags deploy/etc/compute-0.flags)
   file(WRITE ${CMAKE_BINARY_DIR}/packaging/conffiles "/etc/gossamer/compute-0.flags\n/etc/gossamer/memory-0.flags\n")
   gossamer_deploy_files(tools)
-  set(scripts deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm)
+  set(scripts deploy/debian/prerm deploy/debian/postrm)
   list(TRANSFORM scripts PREPEND ${CMAKE_SOURCE_DIR}/)
+  list(APPEND scripts ${CMAKE_BINARY_DIR}/packaging/postinst)
   set(CPACK_DEBIAN_SERVERS_PACKAGE_CONTROL_EXTRA ${scripts} ${CMAKE_BINARY_DIR}/packaging/conffiles)
 
   gossamer_debian_package(servers gossamer database "key-value store on disaggregated memory: servers

@@ -21,7 +21,10 @@ Runs a store on several machines over ssh.
 Commands:
   up HOSTS.conf          starts what does not run: memcached, memory servers, compute servers
   status HOSTS.conf      one line for each server; status 1 unless all run
-  down HOSTS.conf        stops all; what the store kept is gone
+  restart HOSTS.conf     restarts memory servers, then compute servers, one by one, while clients work: they take over
+                         programs and flags that have changed. Ends at the first that fails
+  down [--delete_data] HOSTS.conf
+                         stops all; \`up\` goes on with what the store held, unless that is deleted
   logs [-f] HOSTS.conf   prints the logs of all servers; -f: and what they log from now on
   bench HOSTS.conf       runs one gossamer-bench with the flags behind -- on all clients together, which are the hosts of
                          compute servers unless the file names others, and prints the report of all; --json=FILE is a
@@ -30,6 +33,8 @@ Commands:
 hosts.conf.example explains the file; packages have it in /usr/share/gossamer. Nothing needs to be installed on the
 hosts but the programs, which are in the directory that the file names, or in GOSSAMER_BIN, or in the PATH of the ssh
 user. State and logs are on the hosts, in \$XDG_RUNTIME_DIR/gossamer-deploy or /tmp/gossamer-UID/deploy, until \`down\`.
+A memory server keeps its memory in a file of /dev/shm/gossamer-UID there, unless its flags say --region=FILE, or --region=
+for none.
 END_OF_USAGE
 }
 
@@ -96,10 +101,19 @@ check_hosts() {  # ACTION
 
 # --- up -------------------------------------------------------------------------------------------
 
-start_server() {  # I
-  local i=$1 title="${names[$1]} on ${hosts[$1]}" status=0 word pid line
-  echo "$title: starting"
-  agent "${hosts[i]}" "start --wait=${settings[wait]} --run=$run_id ${names[i]} $(command_of "$i")" \
+title_of() { echo "${names[$1]} on ${hosts[$1]}"; }  # I
+
+# The word for the agent to keep the memory of server I in a file of its choice.
+region_option() {  # I
+  [[ ${roles[$1]} != memory || "${all_memory_flags[*]} ${flags[$1]}" == *-region* ]] || echo --region
+}
+
+start_server() {  # I [OPTION of the agent]
+  local i=$1 title status=0 word pid line
+  title=$(title_of "$i")
+  if [[ -z ${2:-} ]]; then echo "$title: starting"; fi
+  agent "${hosts[i]}" \
+    "start --wait=${settings[wait]} --run=$run_id $(region_option "$i") ${2:-} ${names[i]} $(command_of "$i")" \
     >"$work/start-$i" 2>"$work/start-$i.err" || status=$?
   if ((status != 0)); then
     ((status != 255)) || echo "$kName: the ssh connection to ${hosts[i]} broke" >>"$work/start-$i.err"
@@ -112,8 +126,13 @@ start_server() {  # I
   IFS=$'\t' read -r word pid line <"$work/start-$i"
   case $word in
     started) echo "$title: ready, pid $pid: ${line#* ready: }" ;;
+    resumed) echo "$title: ready, pid $pid, with what it held: ${line#* ready: }" ;;
+    restarted) echo "$title: restarted, pid $pid: ${line#* ready: }" ;;
     already) echo "$title: runs already, pid $pid" ;;
-    differs) echo "$title: runs already, pid $pid, with other flags than those of $file: left alone" ;;
+    differs)
+      echo "$title: runs already, pid $pid, with another program or other flags than those of $file: left alone" \
+        "($kName restart $file)"
+      ;;
   esac
 }
 
@@ -139,18 +158,27 @@ start_servers() {
   return "$result"
 }
 
+# Whether all memory servers are of a store that this run has made. Another one needs what each of them holds.
+is_new_store() {
+  local i
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    [[ ${roles[i]} != memory ]] || [[ ! -s $work/start-$i ]] || [[ $(<"$work/start-$i") == started* ]] || return 1
+  done
+}
+
 roll_back() {
-  local at i title word
+  local at i title word delete=''
   trap '' INT TERM
+  ! is_new_store || delete=--delete_data
   for ((at = ${#attempted[@]} - 1; at >= 0; --at)); do
     i=${attempted[at]}
-    title="${names[i]} on ${hosts[i]}"
+    title=$(title_of "$i")
     # A server that failed has ended; its log stays until `down`.
     [[ -s $work/start-$i || ! -s $work/start-$i.err ]] || continue
     # Servers that ran before are of another run: the agent leaves them alone.
-    word=$(agent "${hosts[i]}" "stop --wait=$kStopLimit --run=$run_id ${names[i]}" 2>"$work/stop.err") ||
+    word=$(agent "${hosts[i]}" "stop --wait=$kStopLimit --run=$run_id $delete ${names[i]}" 2>"$work/stop.err") ||
       say "$title was not stopped again: $(tail -n 1 "$work/stop.err")"
-    [[ $word != stopped ]] || say "$title: stopped again"
+    [[ $word != stopped* ]] || say "$title: stopped again"
   done
 }
 
@@ -173,20 +201,20 @@ refuse_one_host_by_two_names() {
   done
 }
 
-# What memory servers held is gone with them. A new one beside those that live would hide that.
+# What memory servers held that kept it in no file is gone with them. A new one beside those that live would hide that.
 refuse_after_loss() {
   local i key dead=() alive=0 computes=0
   for ((i = 0; i < ${#roles[@]}; ++i)); do
     key="${hosts[i]} ${names[i]}"
     case ${roles[i]}:${state[$key]:-} in
-      memory:ended) dead+=("${names[i]} on ${hosts[i]}") ;;
+      memory:ended) dead+=("$(title_of "$i")") ;;
       memory:running | memory:starting) alive=$((alive + 1)) ;;
       compute:running) computes=$((computes + 1)) ;;
     esac
   done
   if ((${#dead[@]} > 0 && alive + computes > 0)); then
     fail "${dead[0]} has ended, and the keys that it held are lost: save the rest with gossamer dump --salvage" \
-      '(docs/bootstrap.md), then run down and up'
+      '(docs/bootstrap.md), then run down --delete_data and up'
   fi
 }
 
@@ -222,6 +250,45 @@ up() {
   else
     echo "store ${settings[store]} is up: started $((${#roles[@]} - before)) of ${#roles[@]} servers"
   fi
+}
+
+# --- restart --------------------------------------------------------------------------------------
+
+# How far a restart has come that ends before its end.
+so_far() {
+  echo "$count of $total servers were restarted; those behind run as before: $kName status $file"
+}
+
+# shellcheck disable=SC2317  # called by the trap
+restart_interrupted() {
+  say "interrupted: $(so_far)"
+  exit 130
+}
+
+# Clients wait for a memory server for some seconds (--reconnect_ms), so that there is one away at a time.
+restart() {
+  local i role run_id count=0 total order=()
+  run_id=$$-$(date +%s)-$RANDOM
+  check_hosts ask_check
+  read_states
+  refuse_one_host_by_two_names
+  for role in memory compute; do
+    for ((i = 0; i < ${#roles[@]}; ++i)); do
+      [[ ${roles[i]} != "$role" ]] || order+=("$i")
+    done
+  done
+  total=${#order[@]}
+  for i in "${order[@]}"; do
+    [[ ${state["${hosts[i]} ${names[i]}"]:-} == running ]] ||
+      fail "$(title_of "$i") does not run: start it first ($kName up $file); nothing was restarted"
+  done
+  trap restart_interrupted INT TERM
+  for i in "${order[@]}"; do
+    start_server "$i" --restart || fail "$(so_far)"
+    count=$((count + 1))
+  done
+  trap - INT TERM
+  echo "store ${settings[store]}: restarted all $total memory servers and compute servers, one by one"
 }
 
 # --- status, down, logs ---------------------------------------------------------------------------
@@ -275,17 +342,32 @@ print_table() {  # ROW...
 }
 
 stop_server() {  # KEY
-  local title="${1#* } on ${1% *}" word
+  local title="${1#* } on ${1% *}" word region
   if ! word=$(agent "${1% *}" "stop --wait=$kStopLimit ${1#* }" 2>&1); then
     say "$title: $word"
     return 1
   fi
-  echo "$title: ${word/ended/had ended already}"
+  IFS=$'\t' read -r word region <<<"$word"
+  [[ -z $region ]] || echo "$region" >>"$work/kept"
+  echo "$title: ${word/ended/had ended already}${region:+; what it held is in $region}"
+}
+
+ask_delete() { agent "$1" delete_data; }
+
+# Of this run, and of those before it.
+delete_data() {
+  local machine
+  ask_all ask_delete
+  for machine in "${machines[@]}"; do
+    (($(<"$work/$machine.status") == 0)) || fail "$machine: $(tail -n 1 "$work/$machine.err")"
+  done
+  : >"$work/kept"
 }
 
 # Compute servers drain first; then each memory server leaves the store, the one that created it as the last.
 down() {
   local key keys=() children=() role result=0 gone
+  : >"$work/kept"
   ask_all ask_status
   gone=$(unreachable)
   [[ -z $gone ]] || { say "ssh does not reach $gone" && result=1; }
@@ -306,10 +388,15 @@ down() {
       wait "$key" || result=1
     done
   done
-  if ((result == 0)); then
-    ((${#keys[@]})) && echo "store ${settings[store]} is down" || echo "store ${settings[store]}: nothing ran"
+  ((result == 0)) || return 1
+  ! $delete_data || delete_data
+  if ((${#keys[@]} == 0)); then
+    echo "store ${settings[store]}: nothing ran"
+  elif [[ -s $work/kept ]]; then
+    echo "store ${settings[store]} is down; up goes on with what it held, and down --delete_data deletes that"
+  else
+    echo "store ${settings[store]} is down; what it held is gone"
   fi
-  return "$result"
 }
 
 # The servers of a role that a host knows, those that the file lists last first.
@@ -491,9 +578,9 @@ bench() {
 
 # --- the command line -----------------------------------------------------------------------------
 
-command=${1:-} follow=false bench_flags=()
+command=${1:-} follow=false delete_data=false bench_flags=()
 case $command in
-  up | status | down | logs | bench) shift ;;
+  up | status | restart | down | logs | bench) shift ;;
   --help | -h) usage && exit ;;
   *)
     usage >&2
@@ -502,6 +589,10 @@ case $command in
 esac
 if [[ $command == logs && ${1:-} == -f ]]; then
   follow=true
+  shift
+fi
+if [[ $command == down && ${1:-} == --delete_data ]]; then
+  delete_data=true
   shift
 fi
 if [[ $command == bench && ${2:-} == -- ]]; then

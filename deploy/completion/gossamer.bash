@@ -89,7 +89,12 @@ _gossamer_cluster() {
     1:*)
       mapfile -t COMPREPLY < <(compgen -W "$("$1" --help 2>/dev/null | sed -nE 's/^  ([a-z]+) .*/\1/p')" -- "$current")
       ;;
-    2:-*) [[ ${COMP_WORDS[1]} != logs ]] || COMPREPLY=(-f) ;;
+    2:-*)
+      case ${COMP_WORDS[1]} in
+        logs) COMPREPLY=(-f) ;;
+        down) COMPREPLY=(--delete_data) ;;
+      esac
+      ;;
     3:-*) [[ ${COMP_WORDS[1]} != bench ]] || COMPREPLY=(--) ;;
     *) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac

@@ -13,18 +13,19 @@
 
 try_image() {
   local cache=$1 sources=$2 run=$3 limit=$4
-  run_image_stage "$cache/packages" "$sources" "$run/build" "$limit" build build >"$run/build.tar" || return
+  run_image_stage "$cache/packages" "$sources" "$run/build" 64m "$limit" build build >"$run/build.tar" || return
   mkdir -p "$run/image/upper/docker"
   mv "$run/build.tar" "$run/image/upper/docker"
   "$sources/scripts/lib/compose_services" "$sources/deploy/docker/compose.yaml" >"$run/image/upper/docker/services" || return
-  run_image_stage "$cache/plain" "$sources" "$run/image" "$limit" run
+  # The /dev/shm of memory servers is that of the machine.
+  run_image_stage "$cache/plain" "$sources" "$run/image" 1g "$limit" run
 }
 
-run_image_stage() {  # LAYER SOURCES RUN LIMIT WORD...
-  local layer=$1 sources=$2 run=$3 limit=$4
-  shift 4
+run_image_stage() {  # LAYER SOURCES RUN SHM_BYTES LIMIT WORD...
+  local layer=$1 sources=$2 run=$3 shm=$4 limit=$5
+  shift 5
   mkdir -p "$run/upper/docker"
   chmod 755 "$run" "$run/upper" "$run/upper/docker"
   cp -a "$sources" "$run/upper/docker/context"
-  run_in_root "$layer" "$run" 64m "$limit" /docker/context/scripts/lib/image_stage "$@"
+  run_in_root "$layer" "$run" "$shm" "$limit" /docker/context/scripts/lib/image_stage "$@"
 }

@@ -18,8 +18,8 @@ try_in() {
   chmod 755 "$run" "$run/upper"
   cp "$directory"/*.deb "$run/upper/src/packages"
   cp -r "$kRoot"/examples/hello "$kRoot"/scripts/lib/{package_life,package_hosts,left_behind.sh} \
-    "$kRoot/scripts/tests/three_hosts.sh" "$run/upper/src"
-  run_in_root "$cache/$root" "$run" 64m 600 "$@" || status=$?
+    "$kRoot"/scripts/tests/{three_hosts.sh,redis_loop} "$run/upper/src"
+  run_in_root "$cache/$root" "$run" 512m 600 "$@" || status=$?
   rm -rf "$run"
   return "$status"
 }
