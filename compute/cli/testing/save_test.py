@@ -53,6 +53,11 @@ class SaveTest(unittest.TestCase):
     def files(self, directory=None):
         return sorted(glob.glob(f"{directory or self.saved}/*.saved"))
 
+    @staticmethod
+    def bytes_of(path):
+        with open(path, "rb") as file:
+            return file.read()
+
     def lose_record(self):
         for name in glob.glob(f"{self.bench.directory}/bootstrap/*"):
             if os.path.isfile(name):
@@ -132,6 +137,7 @@ class SaveCommand(SaveTest):
                 saver = self.bench.start("save", "--json")
             writer.stdin.write(f"put count:{count % 7} {count}\nget count:{count % 7}\n".encode())
             writer.stdin.flush()
+            self.assertEqual(writer.stdout.readline(), b"stored\n")
             self.assertEqual(writer.stdout.readline().decode(), f"{count}\n")
             count += 1
             if saver.poll() is not None:
@@ -192,6 +198,7 @@ class SaveCommand(SaveTest):
 class Stop(SaveTest):
     def test_asks_before_data_is_lost(self):
         plain = self.bench.memory("16MiB")
+        self.load(self.records(100))
         self.gossamer("put", "key", "value")
         self.gossamer("stop", "0", status=2, err="give --lose_data to lose it")
         self.assertEqual(self.gossamer("get", "key").out, b"value\n")
@@ -212,21 +219,18 @@ class Stop(SaveTest):
 
 class Faults(SaveTest):
     def test_damage_is_refused_and_the_rest_salvaged(self):
-        self.memory().stop()
         server = self.memory()
-        records = self.records(4000)
+        records = {f"key{i:06}": self.random.randbytes(1500).hex() for i in range(4000)}
         self.load(records)
         server.stop()
         path = self.files()[0]
-        with open(path, "r+b") as file:
-            file.seek(os.path.getsize(path) // 2)
-            byte = file.read(1)
-            file.seek(-1, os.SEEK_CUR)
-            file.write(bytes([byte[0] ^ 1]))
-        before = open(path, "rb").read()
+        before = bytearray(self.bytes_of(path))
+        before[len(before) * 2 // 3] ^= 1  # among the values
+        self.bench.file("damaged", before)
+        os.rename(f"{self.bench.directory}/damaged", path)
         with self.assertRaisesRegex(RuntimeError, r"damaged, or cut, at byte \d+ of \d+; .*--salvage"):
             self.memory()
-        self.assertEqual(open(path, "rb").read(), before)
+        self.assertEqual(self.bytes_of(path), before)
         self.memory("--salvage")
         dumped = self.bench.run("dump", "--salvage").out.decode().splitlines()
         found = dict(line.split("\t", 1) for line in dumped)
