@@ -147,6 +147,25 @@ TEST_F(ReturnTest, OperationsWaitUntilTheServerIsBack) {
   EXPECT_THAT(store->Check({}).value().problems, IsEmpty());
 }
 
+TEST_F(ReturnTest, OneThatJoinedLaterIsWaitedForAsWell) {
+  const std::unique_ptr<Store> store = Open();
+  std::unique_ptr<EmbeddedMemory> third = StartMemory({}, RegionOf(2));
+  {
+    const std::unique_ptr<Store> late = Open();
+    ASSERT_NO_FATAL_FAILURE(Fill(*late->NewSession().value(), 1));
+    const StoreStat stat = late->Stat().value();
+    ASSERT_EQ(stat.servers.size(), 3u);
+    ASSERT_GT(stat.servers[2].node_extent_bytes, 0u);
+  }
+  third.reset();
+  std::thread returns([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    third = StartMemory({}, RegionOf(2));
+  });
+  ExpectAll(*store->NewSession().value(), 1);
+  returns.join();
+}
+
 TEST_F(ReturnTest, OneThatDoesNotComeBackIsWaitedForAsLongAsIsAsked) {
   const std::unique_ptr<Store> store = Open(300);
   const auto session = store->NewSession().value();
