@@ -132,8 +132,9 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   shared_ =
       std::make_unique<StoreState>(record.parameters, options, static_cast<StoreEvents&>(*this));
   epochs_ = std::make_unique<EpochAcknowledger>(*shared_);
-  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, &shared_->allocator, &shared_->orphans,
-                                          epochs_.get());
+  keeper_ = std::make_unique<LeaseKeeper>(
+      shared_->servers, &shared_->allocator, &shared_->orphans, epochs_.get(),
+      [this](ServerSearch& search) { return FindServer(search); });
   // First, because its address decides which device control_ uses.
   const MemberRecord* const root = record.Find(ServerId{0});
   if (root == nullptr) {

@@ -18,7 +18,8 @@ SearchState ServerFinder::Find(ServerSearch& search) {
     return SearchState::kEnded;
   }
   const std::lock_guard guard(mutex_);
-  const Status started = StartRunning();
+  const Status started =
+      is_stopping_ ? Status(MakeError(Code::kNodeUnreachable, "the store closes")) : StartRunning();
   if (!started) {
     search.found = MakeError(Code::kNodeUnreachable, started.error().message);
     return SearchState::kEnded;
