@@ -11,7 +11,8 @@
 //   server=0 incarnation=1f0a… host=ant process=0b5a…/4026531836/812/99120 address=10.0.0.1:7471
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
-// The line of a memory server whose memory outlives its process goes on with " region=" and the
+// The line of a memory server goes on with " formats=" and the formats that it reads (formats.h).
+// That of one whose memory outlives its process goes on with " region=" and the
 // path of its file, or kKeptBySystemd. It comes back under the same id, with another incarnation.
 // That of one that saves what it holds goes on with " saved=" and the set of its last saved file (saved_file.h), as
 // 16 hex digits, or 0 if it has saved nothing yet. Behind the line of a server that is to stop
@@ -71,6 +72,7 @@ struct MemberRecord {
   std::string region = {};   // the file with its memory; empty: that dies with the process
   std::optional<uint64_t> saved = {};  // the set of its last saved file, 0: none yet
   bool stop = false;                   // somebody has asked it to end
+  std::string formats = {};            // that it reads; empty: an earlier version, which says nothing
 
   // Whether it may be back, with its memory and another incarnation, when it does not answer. One
   // that saves serves nobody while it does.
@@ -220,6 +222,7 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
     text += fmt::format("server={} incarnation={:016x} host={} process={} address={}",
                         ToInteger(member.server), member.incarnation, member.host, member.process,
                         member.address);
+    if (!member.formats.empty()) text += " formats=" + member.formats;
     if (!member.region.empty()) text += " region=" + member.region;
     if (member.saved) text += fmt::format(" saved={:016x}", *member.saved);
     if (member.stop) text += " stop";
@@ -270,6 +273,7 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     member.host = reader.Expect(" host=").Token();
     member.process = reader.Expect(" process=").Token();
     member.address = reader.Expect(" address=").Token();
+    if (reader.NextIs(" formats=")) member.formats = reader.Expect(" formats=").Token();
     if (reader.NextIs(" region=")) member.region = reader.Expect(" region=").Token();
     if (reader.NextIs(" saved=")) member.saved = reader.Expect(" saved=").Hex();
     member.stop = reader.NextIs(" stop");

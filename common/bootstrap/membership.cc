@@ -11,6 +11,7 @@
 #include "common/bootstrap/record_snapshot.h"
 #include "common/process.h"
 #include "common/random_id.h"
+#include "proto/formats.h"
 
 namespace gossamer {
 namespace {
@@ -319,7 +320,8 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   BOOST_OUTCOME_TRY(address, bring_up(joined.identity));
   BOOST_OUTCOME_TRYV(CheckAddress(address));
   record.servers.push_back({joined.identity.server, joined.identity.incarnation, HostName(),
-                            OwnProcessIdentity(), address, options.region, options.saved});
+                            OwnProcessIdentity(), address, options.region, options.saved,
+                       false, FormatsText()});
   BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, before.text, record));
   if (!published) {
     return MakeError(Code::kContended,

@@ -12,6 +12,7 @@
 #include "common/bootstrap/record_snapshot.h"
 #include "common/process.h"
 #include "common/random_id.h"
+#include "proto/formats.h"
 
 namespace gossamer {
 namespace {
@@ -156,7 +157,8 @@ Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
       address = std::move(served);
     }
     PutMember(record, {self.server, self.incarnation, HostName(), OwnProcessIdentity(), address,
-                       options.region, options.saved});
+                       options.region, options.saved,
+                       false, FormatsText()});
     BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, seen.text, record));
     if (published) return Joined{self, std::move(record), returning.earlier};
   }

@@ -16,6 +16,7 @@
 
 #include "common/program/standard_streams.h"
 #include "common/version.h"
+#include "proto/formats.h"
 
 namespace gossamer {
 namespace {
@@ -274,7 +275,7 @@ ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::stri
     parsed.exit_status = kExitSuccess;
   } else if (parser.version()) {
     std::cout << program.name << ' ' << BuildVersion() << " (" << BuildCompiler() << ", "
-              << BuildType() << ")\n";
+              << BuildType() << "; formats " << FormatsText() << ")\n";
     parsed.exit_status = kExitSuccess;
   }
   return parsed;

@@ -60,8 +60,8 @@ Task<Status> RemoteLock::AwaitSettled() {
     is_late = HasWaitedLong();
     if (op_->is_repair || is_late) break;
     if (orphans.CountFailures(server()) != failures) {
-      const bool may_come_back = co_await links.MayComeBack(*op_, server(), incarnation);
-      if (!may_come_back) break;
+      const Status may_try = co_await links.AwaitReturn(*op_, server(), incarnation);
+      if (!may_try) break;
       incarnation = links.IncarnationOf(server());
       failures = orphans.CountFailures(server());
       orphans.TryAgain(server());

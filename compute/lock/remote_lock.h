@@ -40,7 +40,7 @@
 //
 //   RemoteLock lock(locks, op);
 //   lock.UseWords(taken_word, released_word);
-//   TRY(co_await lock.AimAt(node));
+//   TRY(lock.AimAt(node));
 //   TRY(co_await lock.Take({&read_node, 1}));
 //   // The image is current, and stays so while the lock is held.
 //   batch.Add(write_node);
@@ -136,32 +136,13 @@ class [[nodiscard]] RemoteLock {
 
   // -- which lock
 
-  class Aiming : public Links::Connecting {
-   public:
-    Aiming(RemoteLock& lock, RemotePtr node)
-        : Connecting(lock.locks_->links, node, lock.locks_->geometry.node_bytes()),
-          lock_(lock),
-          node_(node) {}
-    bool await_suspend(std::coroutine_handle<> coroutine) {
-      const bool waits = Connecting::await_suspend(coroutine);
-      if (waits) lock_.GiveUpTurn();  // others of that queue need not wait for the server
-      return waits;
-    }
-    Status await_resume() const {
-      Status connected = Connecting::await_resume();
-      if (connected) lock_.SetNode(node_);
-      return connected;
-    }
-
-   private:
-    RemoteLock& lock_;
-    RemotePtr node_;
-  };
-  // co_await lock.AimAt(node): makes this the lock of `node`. Keeps the turn, but not while a
-  // server is searched for. Requires: not held. Errors: as Links::ConnectFor.
-  Aiming AimAt(RemotePtr node) {
+  // Makes this the lock of `node`. Keeps the turn. Requires: not held. Errors: as
+  // Links::CheckReaches.
+  Status AimAt(RemotePtr node) {
     assert(!is_held());
-    return {*this, node};
+    BOOST_OUTCOME_TRYV(locks_->links.CheckReaches(*op_, node, locks_->geometry.node_bytes()));
+    SetNode(node);
+    return Ok();
   }
   // Makes this the lock of the root word. Requires: not held.
   void AimAtRootWord() {

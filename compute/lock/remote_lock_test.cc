@@ -190,7 +190,7 @@ TEST_F(RemoteLockTest, OutOfReachItsPlaceIsClosed) {
   EXPECT_FALSE(sharing_.orphans.empty());
   Op other;
   RemoteLock next(session_.locks, other);
-  ASSERT_TRUE(session_.Aim(next, kNode));
+  ASSERT_TRUE(next.AimAt(kNode));
   EXPECT_FALSE(next.TryTakeTurn());
   sharing_.orphans.Stop();
 }
@@ -201,7 +201,7 @@ TEST_F(RemoteLockTest, IsHandedOverWithItsWord) {
   Op op;
   RemoteLock second(session_.locks, op);
   second.UseWords(session_.words.address(16), session_.words.address(24));
-  ASSERT_TRUE(session_.Aim(second, kNode));
+  ASSERT_TRUE(second.AimAt(kNode));
   LockTable::Answer answer = LockTable::Answer::kClosed;
   session_.scheduler.Spawn([](RemoteLock& lock, LockTable::Answer& out) -> Task<void> {
     out = co_await lock.TakeTurn(nullptr);
@@ -227,7 +227,7 @@ TEST_F(RemoteLockTest, IsHandedOverSoOftenInARowAndNoMore) {
   Op op;
   RemoteLock second(session_.locks, op);
   second.UseWords(session_.words.address(16), session_.words.address(24));
-  ASSERT_TRUE(session_.Aim(second, kNode));
+  ASSERT_TRUE(second.AimAt(kNode));
   RemoteLock* holder = &first;
   RemoteLock* waiter = &second;
   const auto wait = [&] {
@@ -261,7 +261,7 @@ TEST_F(RemoteLockTest, AHandedOverLockOfAnEndedLeaseIsVoid) {
   Op op;
   RemoteLock second(other.locks, op);
   second.UseWords(other.words.address(), other.words.address(8));
-  ASSERT_TRUE(other.Aim(second, kNode));
+  ASSERT_TRUE(second.AimAt(kNode));
   other.scheduler.Spawn([](RemoteLock& lock) -> Task<void> {
     const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
     EXPECT_EQ(answer, LockTable::Answer::kTurn);
@@ -288,7 +288,7 @@ TEST_F(RemoteLockTest, AHandedOverLockIsNotForAnOperationOfThePast) {
   op.began.leases = 1;
   RemoteLock second(other.locks, op);
   second.UseWords(other.words.address(), other.words.address(8));
-  ASSERT_TRUE(other.Aim(second, kNode));
+  ASSERT_TRUE(second.AimAt(kNode));
   other.scheduler.Spawn([](RemoteLock& lock) -> Task<void> {
     const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
     EXPECT_EQ(answer, LockTable::Answer::kTurn);
@@ -305,27 +305,19 @@ TEST_F(RemoteLockTest, AHandedOverLockIsNotForAnOperationOfThePast) {
   EXPECT_EQ(other.endpoint.LockWordAt(kServer, slot), 0u) << "the lock is released";
 }
 
-TEST_F(RemoteLockTest, KeepsNoTurnWhileItWaitsForAServerToBeFound) {
+TEST_F(RemoteLockTest, OfAServerThatIsNotKnownIsForTheOperationToBeginAnew) {
   RemoteLock lock = session_.LockOf(kNode, op_);
-  ServerSearch* search = nullptr;
-  session_.find_server = [&search](ServerSearch& started) {
-    search = &started;
-    return SearchState::kGoesOn;
+  session_.find_server = [](ServerSearch& search) {
+    ADD_FAILURE() << "others of the queue would wait for the server";
+    search.found = MakeError(Code::kNodeUnreachable, "none");
+    return SearchState::kEnded;
   };
-  Status aimed = Ok();
-  session_.scheduler.Spawn([](RemoteLock& own, Status& result) -> Task<void> {
-    result = co_await own.AimAt(RemotePtr(ServerId{5}, 8192, 0));
-  }(lock, aimed));
-  ASSERT_NE(search, nullptr);
-  Op other_op;
-  RemoteLock other(session_.locks, other_op);
-  ASSERT_TRUE(session_.Aim(other, kNode));
-  EXPECT_TRUE(other.TryTakeTurn()) << "this operation needs no other server";
-  search->found = MakeError(Code::kNodeUnreachable, "none");
-  Scheduler::Wake(*search);
-  session_.scheduler.RunUntil(0);
-  EXPECT_FALSE(aimed);
-  EXPECT_FALSE(lock.HasTurn());
+  const Status aimed = lock.AimAt(RemotePtr(ServerId{5}, 8192, 0));
+  ASSERT_FALSE(aimed);
+  EXPECT_EQ(aimed.error().code, Code::kNodeUnreachable);
+  EXPECT_TRUE(op_.is_of_the_past);
+  ASSERT_TRUE(op_.lost);
+  EXPECT_EQ(op_.lost->server, ServerId{5});
 }
 
 TEST_F(RemoteLockTest, ReleasesAndReadsInOneBatch) {

@@ -19,9 +19,9 @@ struct Cover {
 
 }  // namespace
 
-Links::Connecting BlockReader::ConnectFor(BlockRef block) {
+Status BlockReader::CheckReaches(Op& op, BlockRef block) const {
   const Cover cover(block);
-  return links_.ConnectFor(cover.place, cover.bytes);
+  return links_.CheckReaches(op, cover.place, cover.bytes);
 }
 
 bool BlockReader::Reaches(BlockRef block) const {
@@ -42,7 +42,7 @@ std::optional<std::string_view> BlockReader::ValueOf(KeyView key, std::string_vi
 
 Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef block) {
   const uint32_t bytes = BlockReadBytes(block.length);
-  BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(block));
+  BOOST_OUTCOME_CO_TRYV(CheckReaches(op, block));
   BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(bytes));
   InlineBatch<1> batch(block.ptr().server());
   batch.Add(Verb::Read(block.ptr().offset(), bytes, buffer.address()));
@@ -58,7 +58,7 @@ Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const LongR
   if (refs.empty()) co_return Ok();
   BlockReads reads;
   for (const LongRef& ref : refs) {
-    BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(ref.block));
+    BOOST_OUTCOME_CO_TRYV(CheckReaches(op, ref.block));
     reads.Add(ref.block, LongKeyReadBytes(ref.block));
   }
   BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(reads.buffer_bytes()));

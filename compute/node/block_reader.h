@@ -32,9 +32,8 @@ class BlockReader {
   // entry states.
   // Cost: 1 RT; none without blocks.
   Task<Status> ReadKeys(Op& op, RemotePtr leaf, std::span<const LongRef> refs, LongKeys& keys);
-  // co_await blocks.ConnectFor(block): Links::ConnectFor for the memory of the block.
-  Links::Connecting ConnectFor(BlockRef block);
-  // Whether ConnectFor would succeed at once.
+  // Links::CheckReaches and Links::Reaches for the memory of the block.
+  Status CheckReaches(Op& op, BlockRef block) const;
   bool Reaches(BlockRef block) const;
   // Returns the content in `bytes`, read at `block`; nullopt if they are not of that block (rule
   // R1).

@@ -21,7 +21,7 @@ Task<Result<BufferLease>> NodeReader::ReadNode(Op& op, RemotePtr pointer, Accept
   const uint32_t bytes = store_.parameters.node_bytes;
   BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(bytes));
   const LocalAddress into = buffer.address();
-  BOOST_OUTCOME_CO_TRYV(co_await links_.ConnectFor(pointer, bytes));
+  BOOST_OUTCOME_CO_TRYV(links_.CheckReaches(op, pointer, bytes));
   for (uint32_t reread = 0; reread <= kMaxNodeRereads; ++reread) {
     if (reread == kMaxNodeRereads) {
       BOOST_OUTCOME_CO_TRYV(co_await ReadUnderLock(op, pointer, into));
@@ -68,7 +68,7 @@ Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr poin
 // Not under the lock, which may be that of other memory: the pointer may lead anywhere.
 Task<Result<std::optional<Key>>> NodeReader::ReadLowFence(Op& op, RemotePtr pointer) {
   const uint32_t bytes = store_.parameters.node_bytes;
-  const Status connected = co_await links_.ConnectFor(pointer, bytes);
+  const Status connected = links_.CheckReaches(op, pointer, bytes);
   if (!connected && connected.error().code != Code::kCorruption) co_return connected.error();
   if (!connected) co_return std::optional<Key>();
   BOOST_OUTCOME_CO_TRY(buffer, links_.Buffer(bytes));
@@ -100,7 +100,7 @@ Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress i
   BOOST_OUTCOME_CO_TRY(word, links_.Buffer(BufferPool::kMinBytes));
   RemoteLock lock(locks_, op);
   lock.UseWords(word.address(), word.address());
-  BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
+  BOOST_OUTCOME_CO_TRYV(lock.AimAt(pointer));
   const Verb read = Verb::Read(pointer.offset(), store_.parameters.node_bytes, into);
   BOOST_OUTCOME_CO_TRYV(co_await lock.Take({&read, 1}));
   co_return co_await lock.Release();

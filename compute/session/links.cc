@@ -66,7 +66,7 @@ Error Links::OfThePast(Op& op, ServerId server) const {
   op.is_of_the_past = true;
   return MakeError(
       Code::kNodeUnreachable,
-      fmt::format("memory server {} has ended the lease under which this operation began",
+      fmt::format("this operation did not begin under the present lease with memory server {}",
                   ToInteger(server)));
 }
 
@@ -82,22 +82,12 @@ Error Links::Unreachable(Op& op, const Batch& batch) {
                                VerbStatusName(batch.status())));
 }
 
-bool Links::Connecting::await_suspend(std::coroutine_handle<> coroutine) {
-  search_.emplace(links_.scheduler_, pointer_.server());
-  search_->coroutine = coroutine;
-  return links_.hooks_.find_server(*search_) == SearchState::kGoesOn;
-}
-
-Status Links::Connecting::await_resume() const {
-  if (!IsPossible()) {
-    return CorruptNode(pointer_, "a pointer to a memory server that cannot be");
+Error Links::WhyOutOfReach(Op& op, RemotePtr pointer) const {
+  if (ToInteger(pointer.server()) >= Servers::kMaxServers) {
+    return CorruptNode(pointer, "a pointer to a memory server that cannot be");
   }
-  if (search_ && !search_->found) return search_->found.error();
-  const ServerInfo* server = links_.servers_.Find(pointer_.server());
-  if (!IsInside(*server, pointer_, bytes_)) {
-    return CorruptNode(pointer_, "a pointer outside the memory server's region");
-  }
-  return Ok();
+  if (servers_.Find(pointer.server()) == nullptr) return OfThePast(op, pointer.server());
+  return CorruptNode(pointer, "a pointer outside the memory server's region");
 }
 
 const Error* Links::WhyDown(ServerId server) const {
@@ -118,22 +108,22 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
                           fmt::format("one operation lost {} queue pairs to it", kMaxLosses));
   }
   Link& link = links_[ToInteger(server)];
-  const bool waits_already = op.waits_until.has_value();
-  if (!waits_already) op.waits_until = scheduler_.Now() + hooks_.reconnect;
+  IsLate(op);  // the wait for another coroutine counts
   while (link.is_busy) co_await link.became_idle.Wait();
   const bool is_done = link.made_at > loss.posted_at && link.lease.incarnation != 0;
-  if (is_done) {  // by another coroutine
-    if (!waits_already) op.waits_until.reset();
-    co_return Ok();
-  }
+  if (is_done) co_return Ok();  // by another coroutine
   if (const Error* why = WhyDown(server)) co_return *why;
   link.is_busy = true;
+  const Clock::time_point began = scheduler_.Now();
   Status replaced = co_await ReplaceQueuePair(op, server);
-  if (replaced) op.waits_until.reset();
-  if (!replaced && replaced.error().code == Code::kNodeUnreachable) {
+  const bool is_known = servers_.Find(server) != nullptr;
+  if (!replaced && is_known && replaced.error().code == Code::kNodeUnreachable) {
     replaced = CannotReach(server, replaced.error().message);
   }
-  link.is_down = !replaced;
+  // An operation that has waited for other servers, too, gives up sooner than others would.
+  const bool gives_up_early =
+      servers_.ComesBack(server) && scheduler_.Now() - began < hooks_.reconnect;
+  link.is_down = !replaced && !gives_up_early;
   if (!replaced) {
     hooks_.lost(server, scheduler_.Now());
     link.failed_at = scheduler_.Now();
@@ -152,14 +142,23 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
     // (rule L4).
     link.lease = {};
     link.since = kNever;
+    const uint64_t incarnation = IncarnationOf(server);
+    // Servers that are killed again and again do not make this endless, and use up no attempts
+    // before the operation is late.
+    const uint32_t next_attempt = attempt + (IsLate(op) ? 1 : 0);
+    if (servers_.Find(server) == nullptr) {
+      BOOST_OUTCOME_CO_TRYV(co_await AwaitReturn(op, server, incarnation));
+      attempt = next_attempt;
+      continue;
+    }
     QueuePairRequest request;
     request.server = server;
-    const uint64_t incarnation = IncarnationOf(server);
     co_await scheduler_.endpoint().Execute(request);
     if (!request.status) {
       if (request.status.error().code != Code::kNodeUnreachable) co_return request.status;
-      const bool may_come_back = co_await MayComeBack(op, server, incarnation);
-      if (!may_come_back) co_return request.status;
+      const Status may_try = co_await AwaitReturn(op, server, incarnation);
+      if (!may_try) co_return request.status;
+      attempt = next_attempt;
       continue;
     }
     const Clock::time_point asked_at = scheduler_.Now();
@@ -175,8 +174,8 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
     silences = scheduler_.Now() - asked_at < kSilentRegistration ? 0 : silences + 1;
     if (code != Code::kFenced && code != Code::kNodeUnreachable) co_return registered.error();
     if (silences == kMostSilences) {
-      const bool may_come_back = co_await MayComeBack(op, server, incarnation);
-      if (!may_come_back) co_return registered.error();
+      const Status may_try = co_await AwaitReturn(op, server, incarnation);
+      if (!may_try) co_return registered.error();
       silences = 0;
     }
     why = registered.error().message;
@@ -187,38 +186,32 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
       fmt::format("{} registrations failed, the last one as: {}", kMaxRegistrations, why));
 }
 
-Task<bool> Links::MayComeBack(Op& op, ServerId server, uint64_t gone) {
-  // co_await it: the search has ended.
-  struct Search : ServerSearch {
-    Search(Links& links, ServerId sought, uint64_t incarnation)
-        : ServerSearch(links.scheduler_, sought, incarnation), hooks(links.hooks_) {}
+bool Links::IsLate(Op& op) const {
+  const Clock::time_point now = scheduler_.Now();
+  if (!op.lost_since) op.lost_since = now;
+  return now - *op.lost_since >= hooks_.reconnect;
+}
 
-    bool await_ready() const { return false; }
-    bool await_suspend(std::coroutine_handle<> waiter) {
-      coroutine = waiter;
-      return hooks.find_server(*this) == SearchState::kGoesOn;
-    }
-    void await_resume() const {}
-
-    const Hooks& hooks;
-  };
-  const ServerInfo* const known = servers_.Find(server);
-  if (known == nullptr || !known->comes_back) co_return false;
-  if (!op.waits_until) op.waits_until = scheduler_.Now() + hooks_.reconnect;
+Task<Status> Links::AwaitReturn(Op& op, ServerId server, uint64_t gone) {
+  if (servers_.Find(server) != nullptr && !servers_.ComesBack(server)) {
+    co_return CannotReach(server, "it does not come back");
+  }
+  IsLate(op);
   // At least once: it may be back for long, and nobody has needed it since.
-  Search search(*this, server, gone);
-  co_await search;
-  if (search.found) co_return true;
-  if (scheduler_.Now() >= *op.waits_until) co_return false;
+  ServerSearch search(scheduler_, server, gone, hooks_.find_server);
+  Status found = co_await search;
+  if (found) co_return found;
+  // Asked behind the search, which may have learnt that.
+  if (!servers_.ComesBack(server) || IsLate(op)) co_return found;
   co_await scheduler_.SleepFor(kLookAgain);
-  co_return true;
+  co_return Ok();
 }
 
 Task<Status> Links::Register(Op& op, ServerId server) {
   Link& link = links_[ToInteger(server)];
   while (link.is_busy) co_await link.became_idle.Wait();
   const Loss present = LossOfPresent(server);
-  if (link.is_down) co_return co_await Replace(op, present);
+  if (link.is_down || servers_.Find(server) == nullptr) co_return co_await Replace(op, present);
   if (link.lease.incarnation != 0) co_return Ok();
   link.is_busy = true;
   ++op.wire.sends;
@@ -230,6 +223,11 @@ Task<Status> Links::Register(Op& op, ServerId server) {
   co_return co_await Replace(op, present);
 }
 
+bool Links::HasGivenUp(Op& op) {
+  const bool is_late = IsLate(op);
+  return ++op.retries > kMaxRetries && (is_late || !servers_.SomeComeBack());
+}
+
 Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
   const std::optional<Loss> lost = std::exchange(op.lost, std::nullopt);
@@ -239,7 +237,8 @@ Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   if (!is_loss || (!lost && !needs_other_memory)) co_return false;
   // Each session's first verb to a server registers.
   const bool is_first = is_of_the_past && lost && !IsRegistered(lost->server);
-  if (!is_first && ++op.retries > kMaxRetries) co_return false;
+  if (!is_first && HasGivenUp(op)) co_return false;
+  if (op.retries > kMaxRetries) co_await pauses_.After(op.retries - kMaxRetries);
   op.began = Now();
   if (!lost) co_return true;
   Status replaced = Ok();
@@ -250,7 +249,9 @@ Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   }
   op.began = Now();
   // The allocator skips unreachable servers.
-  if (!replaced && needs_other_memory && servers_.HasOther(lost->server)) co_return true;
+  if (!replaced && needs_other_memory && servers_.HasOther(lost->server)) {
+    co_return !is_first || !HasGivenUp(op);
+  }
   // The reason why the server is unreachable says more than the lost verb. If no other server had
   // memory either, the error reports that as well.
   if (!replaced && lacks_memory) error.message = replaced.error().message + "; " + error.message;

@@ -5,10 +5,14 @@
 // until then late packets may still land (rule U1). A new queue pair belongs to the lease that its
 // registration returned (rule L4).
 //
-// An operation waits for servers that are to come back with their memory, for up to `reconnect` if
-// none of them does.
-// Any other unreachable server is *down*, and so is that one afterwards: operations on it fail at
-// once for kTryAgain, then one tries again.
+// A server that is to come back with its memory is waited for until the operation is late: for
+// `reconnect` since its first loss. Any other unreachable server is *down*, and so is that one once
+// it has been waited for that long: operations on it fail at once for kTryAgain, then one tries
+// again.
+//
+// A server that joined after the store was opened is unknown at first. An operation that meets a
+// pointer to it has no lease with it: it starts again once this session has one (rule R9), as with
+// a lease that has ended.
 //
 // Thread-safety: none; one for each session.
 // Cost: `Execute` adds only counters to Endpoint::Execute, and no coroutine.
@@ -38,19 +42,31 @@
 
 namespace gossamer {
 
-// An operation waits for a memory server that joined after the store was opened, or that is to come
-// back.
+// kGoesOn: another thread sets `found` and then wakes the search.
+enum class SearchState : uint8_t { kEnded, kGoesOn };
+
+struct ServerSearch;
+using FindServer = std::function<SearchState(ServerSearch&)>;
+
+// co_await it: looks for a memory server that joined after the store was opened, or that is to come
+// back. Returns whether it was found.
 struct ServerSearch : Scheduler::Sleeper {
-  ServerSearch(Scheduler& own, ServerId sought, uint64_t incarnation = 0)
-      : Sleeper(own), server(sought), gone(incarnation) {}
+  // `with` outlives the search.
+  ServerSearch(Scheduler& own, ServerId sought, uint64_t incarnation, const FindServer& with)
+      : Sleeper(own), server(sought), gone(incarnation), find(with) {}
+
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> waiter) {
+    coroutine = waiter;
+    return find(*this) == SearchState::kGoesOn;
+  }
+  Status await_resume() const { return found; }
 
   const ServerId server;
   const uint64_t gone;  // the incarnation that does not answer any more; 0: none was known
   Status found = Ok();
+  const FindServer& find;
 };
-
-// kGoesOn: another thread sets `found` and then wakes the search.
-enum class SearchState : uint8_t { kEnded, kGoesOn };
 
 class Links {
  public:
@@ -64,7 +80,7 @@ class Links {
     // A server cannot be reached.
     std::function<void(ServerId, Clock::time_point)> lost;
     // Makes a server known that joined after the store was opened, or has come back.
-    std::function<SearchState(ServerSearch&)> find_server;
+    FindServer find_server;
     // How many leases the servers have given this compute server. Null: none.
     const std::atomic<uint64_t>* leases = nullptr;
     // How often the cache has been emptied. Null: never.
@@ -139,42 +155,24 @@ class Links {
   }
   // The error if not. The operation starts again.
   Error OfThePast(Op& op, ServerId server) const;
+  // Whether `pointer` is inside the memory of a known server.
+  bool Reaches(RemotePtr pointer, uint64_t bytes) const {
+    if (ToInteger(pointer.server()) >= Servers::kMaxServers) return false;
+    const ServerInfo* server = servers_.Find(pointer.server());
+    return server != nullptr && IsInside(*server, pointer, bytes);
+  }
+  // Likewise. Errors: Corruption; NodeUnreachable if the server is not known yet. The operation
+  // starts again.
+  Status CheckReaches(Op& op, RemotePtr pointer, uint64_t bytes) const {
+    if (Reaches(pointer, bytes)) return Ok();
+    return WhyOutOfReach(op, pointer);
+  }
   // Says that verbs on `bytes` at `pointer` will be posted soon.
   void Prefetch(RemotePtr pointer, uint64_t offset, uint32_t bytes) {
     scheduler_.endpoint().Prefetch(pointer.server(), pointer.offset() + offset, bytes);
   }
   // The error of a failed batch that wrote nothing that matters. Notes the loss in `op`.
   static Error Unreachable(Op& op, const Batch& batch);
-
-  // co_await links.ConnectFor(pointer, bytes): makes sure that `pointer` is inside the memory of a
-  // known server. A server that joined later is searched for; other coroutines run meanwhile.
-  // Errors: Corruption; NodeUnreachable.
-  // Cost: none but for a server that is not known.
-  class Connecting {
-   public:
-    Connecting(Links& links, RemotePtr pointer, uint64_t bytes)
-        : links_(links), pointer_(pointer), bytes_(bytes) {}
-    bool await_ready() const {
-      return !IsPossible() || links_.servers_.Find(pointer_.server()) != nullptr;
-    }
-    bool await_suspend(std::coroutine_handle<> coroutine);
-    Status await_resume() const;
-
-   private:
-    bool IsPossible() const { return ToInteger(pointer_.server()) < Servers::kMaxServers; }
-
-    Links& links_;
-    RemotePtr pointer_;
-    uint64_t bytes_;
-    std::optional<ServerSearch> search_;
-  };
-  Connecting ConnectFor(RemotePtr pointer, uint64_t bytes) { return {*this, pointer, bytes}; }
-  // Whether ConnectFor would succeed at once.
-  bool Reaches(RemotePtr pointer, uint64_t bytes) const {
-    if (ToInteger(pointer.server()) >= Servers::kMaxServers) return false;
-    const ServerInfo* server = servers_.Find(pointer.server());
-    return server != nullptr && IsInside(*server, pointer, bytes);
-  }
 
   // -- losses
 
@@ -199,17 +197,23 @@ class Links {
     const ServerInfo* const known = servers_.Find(server);
     return known == nullptr ? 0 : known->incarnation;
   }
-  // Whether the server, which could not be reached as incarnation `gone`, is worth another try: it
-  // is back, or it is to come back, and the operation has not waited for too long. Looks for it,
-  // and otherwise waits a little.
-  Task<bool> MayComeBack(Op& op, ServerId server, uint64_t gone);
+  // Looks for a server that is not known, or could not be reached as incarnation `gone` (0: not
+  // known). If it is not found, but is to come back, waits a little. Success: it is worth another
+  // try.
+  // Errors: NodeUnreachable if it does not come back, or the operation IsLate.
+  Task<Status> AwaitReturn(Op& op, ServerId server, uint64_t gone);
   // Why `server` is down and not to be tried yet; null if it may be tried.
   const Error* WhyDown(ServerId server) const;
   // The error for an unreachable `server`.
   Error CannotReach(ServerId server, std::string_view why) const;
 
+  // Counts a loss of `op`. Returns whether it has lost too often, and for too long, to start again.
+  bool HasGivenUp(Op& op);
   // After `op` failed with `error` and wrote nothing: replaces the queue pair that it lost. Returns
   // whether the operation may start again. If not, `error` says why.
+  //
+  // An operation starts again up to kMaxRetries times. Servers that are killed again and again, and
+  // come back, use these up: where servers come back, it goes on until it IsLate, with pauses.
   Task<bool> RecoverFrom(Op& op, Error& error);
   // Runs `read`, which writes nothing, and restarts it as often as losses allow. Returns its
   // result.
@@ -245,9 +249,12 @@ class Links {
   static bool IsInside(const ServerInfo& server, RemotePtr pointer, uint64_t bytes) {
     return pointer.offset() >= kFirstLeafOffset && pointer.offset() + bytes <= server.region_bytes;
   }
+  Error WhyOutOfReach(Op& op, RemotePtr pointer) const;
   static void Account(Op& op, const Batch& batch);
   void StartRoundTrip(Op& op) const { ++op.wire.round_trips; }
   Task<Status> ReplaceQueuePair(Op& op, ServerId server);
+  // Whether `reconnect` has passed since the first call, which is at the operation's first loss.
+  bool IsLate(Op& op) const;
   void SetIdle(Link& link) {
     link.is_busy = false;
     link.became_idle.NotifyAll(scheduler_);

@@ -42,14 +42,14 @@ struct Op {
   bool is_repair = false;
 
   Moment began;  // when it looked up the first pointer that it uses
-  // A batch was not posted, because the operation's pointers are of an earlier lease. It starts
-  // again.
+  // A batch was not posted, because the operation's pointers are of an earlier lease, or of none.
+  // It starts again.
   bool is_of_the_past = false;
 
   uint32_t losses = 0;
   uint32_t retries = 0;
-  // Until then it waits for servers that are to come back. Set while it has found none of them.
-  std::optional<std::chrono::steady_clock::time_point> waits_until;
+  // When it first lost something: Links::IsLate.
+  std::optional<std::chrono::steady_clock::time_point> lost_since;
 
   // Of the last error.
   std::optional<Loss> lost;

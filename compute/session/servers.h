@@ -29,7 +29,6 @@ struct ServerInfo {
   uint64_t region_bytes = 0;
   uint64_t lock_table_bytes = 0;
   uint64_t chunk_bytes = 0;
-  bool comes_back = false;  // after its process has ended, with its memory and another incarnation
 };
 
 // The error for an unreachable memory server, with the reason. Its remedy differs for server 0,
@@ -70,6 +69,20 @@ class Servers {
     const std::lock_guard lock(mutex_);
     return left_.test(ToInteger(id));
   }
+  // Call if the store's record says that the server's memory outlives its process: it is to come
+  // back with it, in another incarnation. It need not be known yet.
+  void NoteComesBack(ServerId id) {
+    const std::lock_guard lock(mutex_);
+    come_back_.set(ToInteger(id));
+  }
+  bool ComesBack(ServerId id) const {
+    const std::lock_guard lock(mutex_);
+    return come_back_.test(ToInteger(id)) && !left_.test(ToInteger(id));
+  }
+  bool SomeComeBack() const {
+    const std::lock_guard lock(mutex_);
+    return (come_back_ & ~left_).any();
+  }
   // Whether servers besides `id` are known.
   bool HasOther(ServerId id) const {
     return std::ranges::any_of(All(), [id](const ServerInfo* info) { return info->id != id; });
@@ -89,6 +102,7 @@ class Servers {
   std::vector<std::unique_ptr<ServerInfo>> owned_;
   std::vector<const ServerInfo*> present_;  // those that have not left
   std::bitset<kMaxServers> left_;
+  std::bitset<kMaxServers> come_back_;
   std::array<std::atomic<const ServerInfo*>, kMaxServers> by_id_{};
 };
 

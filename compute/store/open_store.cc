@@ -132,17 +132,16 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   shared_ =
       std::make_unique<StoreState>(record.parameters, options, static_cast<StoreEvents&>(*this));
   epochs_ = std::make_unique<EpochAcknowledger>(*shared_);
-  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, &shared_->allocator, &shared_->orphans,
-                                          epochs_.get());
+  keeper_ = std::make_unique<LeaseKeeper>(
+      shared_->servers, &shared_->allocator, &shared_->orphans, epochs_.get(),
+      [this](ServerSearch& search) { return FindServer(search); });
   // First, because its address decides which device control_ uses.
   const MemberRecord* const root = record.Find(ServerId{0});
   if (root == nullptr) {
     return MakeError(Code::kNodeUnreachable,
                      "memory server 0, which has the tree's root, is not in the store's record");
   }
-  // A caller with a port of its own may have a clock of its own, too. It opens the store again.
-  const std::chrono::milliseconds reconnect(port_options_ ? options.reconnect_ms : 0);
-  BOOST_OUTCOME_TRYV(AddReturning(record, *root, reconnect));
+  BOOST_OUTCOME_TRYV(AddServer(record, *root));
   for (const MemberRecord& member : record.servers) {
     if (member.server == root->server) continue;
     if (ToInteger(member.server) >= Servers::kMaxServers) {
@@ -152,37 +151,18 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
                       ToInteger(member.server), Servers::kMaxServers - 1));
     }
     const Endpoint::Clock::time_point began = control_->Now();
-    const Status added = AddReturning(record, member, reconnect);
+    const Status added = AddServer(record, member);
     if (added) continue;
-    // Other servers' data can be served without this server. The bootstrap names it if it comes
-    // back.
+    // Other servers' data can be served without this server. Operations that need it look for it.
     const bool is_out_of_reach = added.error().code == Code::kNodeUnreachable;
     if (bootstrap_ == nullptr || !is_out_of_reach) return added;
-    NoteUnreachable(member.server, added.error(), began);
+    NoteUnreachable(member.server, member.incarnation, added.error(), began);
   }
   if (port_options_) {
     upkeep_ = std::make_unique<Upkeep>(shared_->merges, [this] { return NewOpenSession(); });
   }
   shared_->orphans.SettleOver(*control_, shared_->allocator);
   return Ok();
-}
-
-Status OpenStore::AddReturning(const StoreRecord& record, MemberRecord member,
-                               std::chrono::milliseconds patience) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point until = Clock::now() + patience;
-  constexpr std::chrono::milliseconds kLookAgain{50};
-  for (;;) {
-    Status added = AddServer(record, member);
-    const bool may_come_back = !added && added.error().code == Code::kNodeUnreachable &&
-                               bootstrap_ != nullptr && !member.region.empty() &&
-                               Clock::now() < until;
-    if (!may_come_back) return added;
-    std::this_thread::sleep_for(kLookAgain);
-    const Result<StoreRecord> now = FindStore(*bootstrap_, {.store = record.store});
-    const MemberRecord* const again = now ? now.value().Find(member.server) : nullptr;
-    if (again != nullptr && now.value().store_id == record.store_id) member = *again;
-  }
 }
 
 void OpenStore::OnFirstOrphan() {
@@ -202,6 +182,7 @@ void OpenStore::OnFirstMerge() {
 }
 
 Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
+  if (member.comes_back()) shared_->servers.NoteComesBack(member.server);
   for (int tries = 1;; ++tries) {
     // A silent server is noticed here. Sessions open and close and locks are settled meanwhile.
     Status connected = port_->Connect(member.server, member.address, member.incarnation);
@@ -256,7 +237,6 @@ Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& me
   info.region_bytes = header.region_bytes;
   info.lock_table_bytes = header.lock_table_bytes;
   info.chunk_bytes = header.chunk_bytes;
-  info.comes_back = member.comes_back();
   // First: if no thread can renew the lease, the server stays unknown, and is tried again when
   // needed.
   if (info.lease_ms != 0) {

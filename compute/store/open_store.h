@@ -108,9 +108,6 @@ class OpenStore final : public Store, StoreEvents {
   // Uses control_, with the orphans paused, once the server has answered.
   // Errors: NodeUnreachable if the server cannot be reached.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
-  // Likewise; if it is to come back with its memory, tries for so long.
-  Status AddReturning(const StoreRecord& record, MemberRecord member,
-                      std::chrono::milliseconds patience);
   // Makes control_, if there is none, on the device that reaches the port's first server.
   Status ConnectControl(ServerId server);
   // Tries once, over control_'s queue pair to the server.
@@ -125,7 +122,8 @@ class OpenStore final : public Store, StoreEvents {
   // Cost: 1 RT if no queue pair was lost.
   void TendLinks() override;
   Task<void> TendLink(const ServerInfo& server);
-  void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
+  void NoteUnreachable(ServerId server, uint64_t incarnation, const Error& why,
+                       Endpoint::Clock::time_point began);
   std::string WhyUnreachable(ServerId server, const Error& error);
   // What it means that the root cannot be read: the store may be gone. Reads the record.
   Error WhyNoRoot(const Error& error);
@@ -134,7 +132,8 @@ class OpenStore final : public Store, StoreEvents {
   // Finds `server`, which joined later, or has come back in another incarnation than `gone`,
   // through the bootstrap, and connects to it. The finder calls it.
   Status LearnServer(ServerId server, uint64_t gone = 0);
-  Status FindAndAdd(ServerId server, uint64_t gone);
+  // Returns the record, which names the server in another incarnation than `gone`.
+  Result<StoreRecord> FindRecordOf(ServerId server, uint64_t gone);
   // Makes all servers known that the store's record names, as far as they can be reached. Returns 0
   // if the record names all that the store has. If not, because it was lost and put back a short
   // while ago: in how long it does.
@@ -150,8 +149,10 @@ class OpenStore final : public Store, StoreEvents {
   std::shared_ptr<Bootstrap> bootstrap_;     // null in a local store
   std::mutex learn_mutex_;                   // guards what LearnServer changes: record_, control_
   StoreRecord record_;
-  // Unknown because unreachable; not tried again until `until`. Guarded by learn_mutex_.
+  // Unknown because unreachable; that incarnation is not tried again until `until`. 0: the record
+  // could not be read. Guarded by learn_mutex_.
   struct Unreachable {
+    uint64_t incarnation;
     Error why;
     Endpoint::Clock::time_point until;
   };

@@ -37,7 +37,8 @@ struct LockSharing {
 };
 
 struct LockSession {
-  explicit LockSession(LockSharing& sharing) : shared(sharing) {}
+  explicit LockSession(LockSharing& sharing, std::chrono::milliseconds patience = {})
+      : shared(sharing), reconnect(patience) {}
 
   template <typename T>
   T Run(Task<T> task) {
@@ -47,18 +48,14 @@ struct LockSession {
   RemoteLock LockOf(RemotePtr node, Op& op) {
     RemoteLock lock(locks, op);
     lock.UseWords(words.address(), words.address(8));
-    if (!Aim(lock, node) || !lock.TryTakeTurn()) std::abort();
+    if (!lock.AimAt(node) || !lock.TryTakeTurn()) std::abort();
     return lock;
-  }
-  Status Aim(RemoteLock& lock, RemotePtr node) {
-    return Run([](RemoteLock& aimed, RemotePtr at) -> Task<Status> {
-      co_return co_await aimed.AimAt(at);
-    }(lock, node));
   }
 
   LockSharing& shared;
+  std::chrono::milliseconds reconnect;
   uint64_t lease_number = 0;  // of the lease that the next registration gives
-  std::function<SearchState(ServerSearch&)> find_server = [](ServerSearch& search) {
+  FindServer find_server = [](ServerSearch& search) {
     search.found = MakeError(Code::kNodeUnreachable, "none");
     return SearchState::kEnded;
   };
@@ -66,12 +63,13 @@ struct LockSession {
   Scheduler scheduler{endpoint};
   Pauses pauses{scheduler, 1};
   LiveLockCounts counts;
-  Links links{scheduler,
-              pauses,
-              shared.servers,
-              {[this](ServerId, const Registration&) { return lease_number; },
-               [](ServerId, Links::Clock::time_point) {},
-               [this](ServerSearch& search) { return find_server(search); }}};
+  Links links{
+      scheduler,
+      pauses,
+      shared.servers,
+      {[this](ServerId, const Registration&) { return lease_number; },
+       [](ServerId, Links::Clock::time_point) {},
+       [this](ServerSearch& search) { return find_server(search); }, nullptr, nullptr, reconnect}};
   SessionAllocator memory{links, shared.allocator};
   RemoteLocks locks{links,  pauses,          shared.table, shared.orphans, shared.leases,
                     memory, shared.geometry, 10'000,       counts};

@@ -10,10 +10,11 @@
 
 namespace gossamer {
 
-void OpenStore::NoteUnreachable(ServerId server, const Error& why,
+void OpenStore::NoteUnreachable(ServerId server, uint64_t incarnation, const Error& why,
                                 Endpoint::Clock::time_point began) {
   const Endpoint::Clock::time_point now = control_->Now();
-  unreachable_.insert_or_assign(server, Unreachable{why, now + RestAfterTry(now - began)});
+  unreachable_.insert_or_assign(server,
+                                Unreachable{incarnation, why, now + RestAfterTry(now - began)});
 }
 
 Status OpenStore::LearnServer(ServerId server, uint64_t gone) {
@@ -23,22 +24,27 @@ Status OpenStore::LearnServer(ServerId server, uint64_t gone) {
   if (before != nullptr && (gone == 0 || before->incarnation != gone)) return Ok();
   const Endpoint::Clock::time_point began = control_->Now();
   const auto known = unreachable_.find(server);
-  if (known != unreachable_.end() && began < known->second.until) return known->second.why;
-  const Status learnt = FindAndAdd(server, gone);
+  const bool rests = known != unreachable_.end() && began < known->second.until;
+  if (rests && known->second.incarnation == 0) return known->second.why;
+  const Result<StoreRecord> found = FindRecordOf(server, gone);
+  const MemberRecord* const member = found ? found.value().Find(server) : nullptr;
+  const uint64_t incarnation = found ? member->incarnation : 0;
+  if (found && rests && incarnation == known->second.incarnation) return known->second.why;
+  Status learnt = found ? AddServer(found.value(), *member) : found.error();
   if (learnt) {
     unreachable_.erase(server);
   } else {
-    NoteUnreachable(server, learnt.error(), began);
+    NoteUnreachable(server, incarnation, learnt.error(), began);
   }
   return learnt;
 }
 
-Status OpenStore::FindAndAdd(ServerId server, uint64_t gone) {
+Result<StoreRecord> OpenStore::FindRecordOf(ServerId server, uint64_t gone) {
   const std::string name = fmt::format("memory server {}", ToInteger(server));
   const Error unknown = MakeError(Code::kNodeUnreachable,
                                   name + " is named by the tree, but not by the store's record");
   if (bootstrap_ == nullptr) return unknown;
-  const Result<StoreRecord> found = FindStore(*bootstrap_, {.store = record_.store});
+  Result<StoreRecord> found = FindStore(*bootstrap_, {.store = record_.store});
   // Not NotFound: for a key that would mean that it is absent, but here the record was lost.
   if (!found) return MakeError(Code::kNodeUnreachable, found.error().message);
   const StoreRecord& record = found.value();
@@ -55,12 +61,15 @@ Status OpenStore::FindAndAdd(ServerId server, uint64_t gone) {
                                  "adds itself within {} ms, or has left the store",
                                  name, bootstrap_->republish_wait().count()));
   }
-  if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
+  if (member == nullptr && ToInteger(server) < record.next_server) {
+    shared_->servers.NoteLeft(server);
+    return HasLeft(server);
+  }
   if (member == nullptr) return unknown;
   if (gone != 0 && member->incarnation == gone) {
     return MakeError(Code::kNodeUnreachable, name + " has not come back yet");
   }
-  return AddServer(record, *member);
+  return found;
 }
 
 Result<std::chrono::milliseconds> OpenStore::LearnServers() {
@@ -77,7 +86,7 @@ Result<std::chrono::milliseconds> OpenStore::LearnServers() {
     // Or that of one that has come back since.
     const ServerInfo* const known = shared_->servers.Find(member.server);
     const bool is_back =
-        known != nullptr && known->comes_back && known->incarnation != member.incarnation;
+        known != nullptr && member.comes_back() && known->incarnation != member.incarnation;
     Status learnt = LearnServer(member.server, is_back ? known->incarnation : 0);
     if (!learnt && all) all = std::move(learnt);
   }

@@ -88,7 +88,7 @@ Task<void> LeaseKeeper::Keep(Scheduler& scheduler) {
 
 // What has been taken to be given back is lost unless its requests end.
 bool LeaseKeeper::is_asking() const {
-  return asking_ != 0 || (epochs_ != nullptr && epochs_->is_giving_back());
+  return asking_ + searching_ != 0 || (epochs_ != nullptr && epochs_->is_giving_back());
 }
 
 bool LeaseKeeper::TendOthers(Scheduler& scheduler) {
@@ -129,11 +129,12 @@ void LeaseKeeper::RenewDue(Scheduler& scheduler) {
     due_ = std::min(due_, scheduler.Now() + kPollInterval);
     return;
   }
-  Connect(scheduler.endpoint(), *lost, kept_[lost->id]);
+  Connect(scheduler, *lost, kept_[lost->id]);
   due_ = scheduler.Now();
 }
 
-void LeaseKeeper::Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept) {
+void LeaseKeeper::Connect(Scheduler& scheduler, const ServerInfo& server, Kept& kept) {
+  Endpoint& endpoint = scheduler.endpoint();
   Status connected = Ok();
   if (port_ != nullptr) connected = port_->Connect(server.id, server.address, server.incarnation);
   const bool is_another = std::exchange(kept.incarnation, server.incarnation) != server.incarnation;
@@ -145,6 +146,7 @@ void LeaseKeeper::Connect(Endpoint& endpoint, const ServerInfo& server, Kept& ke
   if (connected) return;
   kept.due = endpoint.Now() + Interval(server);
   Failed(server, kept, connected.error());
+  LookFor(scheduler, server, kept);
 }
 
 Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Kept& kept) {
@@ -186,8 +188,25 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
     co_return;
   }
   // Reconnect at once, unless the reconnection itself failed.
-  if (std::exchange(kept.is_connected, false)) kept.due = due_ = scheduler.Now();
+  const bool is_lost = std::exchange(kept.is_connected, false);
+  if (is_lost) kept.due = due_ = scheduler.Now();
   Failed(server, kept, renewed.error());
+  if (!is_lost) LookFor(scheduler, server, kept);
+}
+
+void LeaseKeeper::LookFor(Scheduler& scheduler, const ServerInfo& server, Kept& kept) {
+  if (!find_server_ || stopping_ || !servers_.ComesBack(server.id)) return;
+  kept.is_asking = true;
+  ++searching_;
+  scheduler.Spawn(Search(scheduler, server, kept));
+}
+
+Task<void> LeaseKeeper::Search(Scheduler& scheduler, const ServerInfo& server, Kept& kept) {
+  ServerSearch search(scheduler, server.id, server.incarnation, find_server_);
+  const Status found = co_await search;
+  kept.is_asking = false;
+  --searching_;
+  if (found) kept.due = due_ = scheduler.Now();
 }
 
 // Again as long as memory waits, so that it comes back as fast as it is freed (rule G4). But

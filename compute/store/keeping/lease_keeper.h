@@ -4,7 +4,9 @@
 // It renews each lease four times in its length, and again at once while memory waits for this
 // compute server (rule G4). After a failure it reconnects and registers again. If the lease has
 // ended meanwhile, sessions register again too, and their lease must also be renewed. A failure is
-// logged once until renewals succeed again. Where leases do not expire, renewals only tell of
+// logged once until renewals succeed again. A server that is to come back is looked for: sessions do
+// that only when they need it, and until this compute server has a lease there again, sweeps leave
+// alone what it had. Where leases do not expire, renewals only tell of
 // epochs and of waiting memory: the first one is due after kWithoutExpiry, so that a process that
 // soon ends makes no connection for it.
 //
@@ -24,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "common/fabric/compute_port.h"
 #include "common/fabric/scheduler.h"
@@ -31,6 +34,7 @@
 #include "common/task.h"
 #include "compute/allocation/remote_allocator.h"
 #include "compute/lock/orphaned_locks.h"
+#include "compute/session/links.h"
 #include "compute/session/servers.h"
 #include "compute/store/keeping/epoch_acknowledger.h"
 
@@ -50,10 +54,16 @@ class LeaseKeeper {
   // What is not null is tended along, as all sessions may be closed or not polled. `allocator` is
   // told of each registration: memory allocated under an earlier lease is abandoned, even if no
   // session has noticed the new lease (rule U4). It gives up memory that a server offers, or more
-  // once a server says that it has refused others memory.
+  // once a server says that it has refused others memory. `find_server`, if there is one, finds a
+  // server that is to come back.
   explicit LeaseKeeper(const Servers& servers, RemoteAllocator* allocator = nullptr,
-                       OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr)
-      : servers_(servers), allocator_(allocator), orphans_(orphans), epochs_(epochs) {
+                       OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr,
+                       FindServer find_server = {})
+      : servers_(servers),
+        allocator_(allocator),
+        orphans_(orphans),
+        epochs_(epochs),
+        find_server_(std::move(find_server)) {
     assert(epochs == nullptr || allocator != nullptr);
   }
   ~LeaseKeeper() { Stop(); }
@@ -81,7 +91,7 @@ class LeaseKeeper {
     bool is_connected = false;
     uint64_t incarnation = 0;  // of the server that it was connected to
     bool has_failed = false;
-    bool is_asking = false;
+    bool is_asking = false;            // or it is looked for
     std::optional<uint16_t> refusals;  // that the server has told of
   };
 
@@ -93,18 +103,23 @@ class LeaseKeeper {
   void Run();
   // Starts the renewals that are due, and sets due_. Blocks for at most one first connection.
   void RenewDue(Scheduler& scheduler);
-  void Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept);
+  void Connect(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
   Task<void> Renew(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
   void Failed(const ServerInfo& server, Kept& kept, const Error& error);
+  // Looks for the server if it is to come back.
+  void LookFor(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
+  Task<void> Search(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
 
   const Servers& servers_;
   RemoteAllocator* const allocator_;
   OrphanedLocks* const orphans_;
   EpochAcknowledger* const epochs_;
+  const FindServer find_server_;
   std::unique_ptr<ComputePort> port_;  // the thread's
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;
   size_t asking_ = 0;              // renewals under way
+  size_t searching_ = 0;           // searches under way
   Clock::time_point due_{};        // the next renewal
   bool waits_to_connect_ = false;  // until no renewal is under way
 

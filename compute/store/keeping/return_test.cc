@@ -147,6 +147,43 @@ TEST_F(ReturnTest, OperationsWaitUntilTheServerIsBack) {
   EXPECT_THAT(store->Check({}).value().problems, IsEmpty());
 }
 
+TEST_F(ReturnTest, OneThatJoinedLaterIsWaitedForAsWell) {
+  const std::unique_ptr<Store> store = Open();
+  std::unique_ptr<EmbeddedMemory> third = StartMemory({}, RegionOf(2));
+  {
+    const std::unique_ptr<Store> late = Open();
+    ASSERT_NO_FATAL_FAILURE(Fill(*late->NewSession().value(), 1));
+    const StoreStat stat = late->Stat().value();
+    ASSERT_EQ(stat.servers.size(), 3u);
+    ASSERT_GT(stat.servers[2].node_extent_bytes, 0u);
+  }
+  third.reset();
+  std::thread returns([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    third = StartMemory({}, RegionOf(2));
+  });
+  ExpectAll(*store->NewSession().value(), 1);
+  returns.join();
+}
+
+// Sweeps leave alone what a process had that is registered with other servers, but not there again.
+TEST_F(ReturnTest, AStoreThatDoesNothingHasALeaseAgain) {
+  const std::unique_ptr<Store> idle = Open();
+  ASSERT_NO_FATAL_FAILURE(Fill(*idle->NewSession().value(), 1));
+  Return(1);
+  const std::unique_ptr<Store> other = Open();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  uint64_t left_bytes = 1;
+  while (left_bytes != 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const Result<SweepReport> swept = other->Sweep({});
+    ASSERT_TRUE(swept) << swept.error().ToString();
+    left_bytes = swept.value().servers.at(1).left_bytes;
+  }
+  EXPECT_EQ(left_bytes, 0u);
+  ExpectSound(*other, kReturnKeys);
+}
+
 TEST_F(ReturnTest, OneThatDoesNotComeBackIsWaitedForAsLongAsIsAsked) {
   const std::unique_ptr<Store> store = Open(300);
   const auto session = store->NewSession().value();

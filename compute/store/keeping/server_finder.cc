@@ -14,11 +14,12 @@ constexpr std::chrono::milliseconds kLookInterval{500};
 
 SearchState ServerFinder::Find(ServerSearch& search) {
   if (!uses_thread_) {
-    search.found = find_(search.server, search.gone);
+    search.found = learn_(search.server, search.gone);
     return SearchState::kEnded;
   }
   const std::lock_guard guard(mutex_);
-  const Status started = StartRunning();
+  const Status started =
+      is_stopping_ ? Status(MakeError(Code::kNodeUnreachable, "the store closes")) : StartRunning();
   if (!started) {
     search.found = MakeError(Code::kNodeUnreachable, started.error().message);
     return SearchState::kEnded;
@@ -62,14 +63,14 @@ void ServerFinder::Run() {
       if (is_stopping_) return;
       looks_for_new_ = false;
       lock.unlock();
-      find_new_();
+      learn_new_();
       lock.lock();
       continue;
     }
     ServerSearch& search = *searches_.front();
     searches_.pop_front();
     lock.unlock();
-    search.found = find_(search.server, search.gone);
+    search.found = learn_(search.server, search.gone);
     Scheduler::Wake(search);  // the search may be gone afterwards
     lock.lock();
   }

@@ -21,16 +21,16 @@ namespace gossamer {
 
 class ServerFinder {
  public:
-  using FindServer = std::function<Status(ServerId, uint64_t gone)>;
+  using Learn = std::function<Status(ServerId, uint64_t gone)>;
 
-  // `find` blocks until the server is known, in another incarnation than the one that is gone if
-  // that is not 0, or returns why it is not. `find_new` blocks until all
-  // servers are known that have joined, as far as they can be reached.
-  ServerFinder(FindServer find, std::function<void()> find_new)
-      : find_(std::move(find)), find_new_(std::move(find_new)) {}
+  // `learn` blocks until the server is known, in another incarnation than the one that is gone if
+  // that is not 0, or returns why it is not. `learn_new` blocks until all servers are known that
+  // have joined, as far as they can be reached.
+  ServerFinder(Learn learn, std::function<void()> learn_new)
+      : learn_(std::move(learn)), learn_new_(std::move(learn_new)) {}
   ~ServerFinder() { Stop(); }
 
-  // From now on `find` runs in a thread, which the first search starts. Before, it runs in `Find`:
+  // From now on `learn` runs in a thread, which the first search starts. Before, it runs in `Find`:
   // the simulator has no threads. Requires: no search yet.
   void UseThread() {
     assert(!thread_.joinable());
@@ -41,7 +41,7 @@ class ServerFinder {
   // Call when memory is short: somebody may have started another server. Has the thread look, if
   // the last look was some time ago, and returns at once. Does nothing without a thread.
   void LookForNew();
-  // Requires (unchecked): no search goes on.
+  // Ends the searches under way. Those that begin afterwards find nothing.
   void Stop();
 
  private:
@@ -50,8 +50,8 @@ class ServerFinder {
   // Has the thread run. Requires (unchecked): the mutex.
   Status StartRunning();
 
-  const FindServer find_;
-  const std::function<void()> find_new_;
+  const Learn learn_;
+  const std::function<void()> learn_new_;
   bool uses_thread_ = false;
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;

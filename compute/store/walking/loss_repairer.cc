@@ -334,7 +334,7 @@ Task<Status> LossRepairer::Lock(RemotePtr node, RemoteLock& lock, BufferLease& b
   lock.UseWords(buffers.address(LockedBuffers::kLockWord),
                 buffers.address(LockedBuffers::kUnlockWord));
   const Verb read = Verb::Read(node.offset(), node_bytes(), buffers.address(LockedBuffers::kImage));
-  BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(node));
+  BOOST_OUTCOME_CO_TRYV(lock.AimAt(node));
   co_return co_await lock.Take({&read, 1});
 }
 

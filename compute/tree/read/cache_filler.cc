@@ -35,8 +35,7 @@ Task<void> CacheFiller::FillSome() {
       std::array<const Verb*, kMaxNodes> reads{};
       batches_.Clear();
       for (size_t i = 0; i < count; ++i) {
-        const Status is_possible = co_await context_.links.ConnectFor(refs[i].node, bytes);
-        if (!is_possible) continue;
+        if (!context_.links.Reaches(refs[i].node, bytes)) continue;
         reads[i] =
             &batches_.For(refs[i].node.server(), 1)
                  .Add(Verb::Read(refs[i].node.offset(), bytes, images.value().address(i * bytes)));

@@ -79,7 +79,7 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
       BOOST_OUTCOME_CO_TRYV(co_await FindPath(op, key, begun != nullptr, route));
     }
     const RemotePtr leaf = route.path.node;
-    BOOST_OUTCOME_CO_TRYV(co_await links.ConnectFor(leaf, geometry.node_bytes()));
+    BOOST_OUTCOME_CO_TRYV(links.CheckReaches(op, leaf, geometry.node_bytes()));
     InlineBatch<GetJob::kMaxReads> batch(leaf.server());
     GetJob job;
     if (begun != nullptr && begun->job.leaf() == leaf) {

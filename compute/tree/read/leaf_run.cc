@@ -61,7 +61,7 @@ Task<Status> LeafRuns::Read(Op& op, LeafRun& run) {
   run.batches.Clear();
   for (size_t i = 0; i < run.refs.size(); ++i) {
     const RemotePtr leaf = run.refs[i].leaf;
-    BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(leaf, bytes));
+    BOOST_OUTCOME_CO_TRYV(context_.links.CheckReaches(op, leaf, bytes));
     run.batches.For(leaf.server(), 1)
         .Add(Verb::Read(leaf.offset(), bytes, run.images.address(i * bytes)));
   }

@@ -64,7 +64,7 @@ Task<Result<std::optional<BlockRef>>> BlockFiller::Fill(Op& op, ScanPage& page,
     const ScanEntry& entry = page.entries[number];
     if (!WantsBlock(entry)) continue;
     const BlockRef block = BlockOf(entry);
-    BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
+    BOOST_OUTCOME_CO_TRYV(context_.blocks.CheckReaches(op, block));
     reads.Add(block, WantedBytes(entry, range));
   }
   BOOST_OUTCOME_CO_TRY(buffer, context_.links.Buffer(reads.buffer_bytes()));

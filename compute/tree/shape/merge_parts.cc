@@ -15,7 +15,7 @@ Task<Result<bool>> MergeParts::TryLocks(const Neighbours& nodes) {
     part.buffers = std::move(buffers);
     part.own.UseWords(part.buffers.address(LockedBuffers::kLockWord),
                       part.buffers.address(LockedBuffers::kUnlockWord));
-    BOOST_OUTCOME_CO_TRYV(co_await part.own.AimAt(pointers[role]));
+    BOOST_OUTCOME_CO_TRYV(part.own.AimAt(pointers[role]));
     BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op_, part.own.server()));
     reads[role] = Verb::Read(pointers[role].offset(), node_bytes(),
                              part.buffers.address(LockedBuffers::kImage));

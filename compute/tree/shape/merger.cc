@@ -169,7 +169,7 @@ Task<Result<std::optional<Neighbours>>> Merger::Look(Op& op, uint32_t level, con
   ServerBatches batches;
   for (size_t i = first; i < end; ++i) {
     const RemotePtr child = above.children[i].pointer;
-    BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(child, node_bytes()));
+    BOOST_OUTCOME_CO_TRYV(context_.links.CheckReaches(op, child, node_bytes()));
     batches.For(child.server(), 1)
         .Add(Verb::Read(child.offset(), node_bytes(),
                         images.value().address((i - first) * node_bytes())));
@@ -276,7 +276,7 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
   if (right.is_null() || !context_.links.Reaches(right, node_bytes())) {
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
     if (right.is_null()) co_return Ok();
-    co_return co_await context_.links.ConnectFor(right, node_bytes());
+    co_return context_.links.CheckReaches(op, right, node_bytes());
   }
   Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(2 * node_bytes()));
   if (!buffers) co_return co_await locked.lock.ReleaseAfter(buffers.error());
@@ -323,7 +323,7 @@ Task<Status> Merger::Undo(Op& op, LockedLeaf& left, const Neighbours& nodes, Buf
   RemoteLock own(context_.locks, op);
   own.UseWords(buffers.address(LockedBuffers::kLockWord),
                buffers.address(LockedBuffers::kUnlockWord));
-  const Status known = co_await own.AimAt(nodes.right);
+  const Status known = own.AimAt(nodes.right);
   if (!known) co_return co_await left.lock.ReleaseAfter(known.error());
   const bool is_shared = own.place() == left.lock.place();
   Status status = Ok();

@@ -254,7 +254,7 @@ Task<Result<bool>> ParentLinker::TryNext(Op& op, Search& search, LockedParent& p
     }
     next = path->node;
   }
-  BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(next));
+  BOOST_OUTCOME_CO_TRYV(lock.AimAt(next));
   if (!lock.HasTurn() && !lock.TryTakeTurn()) {
     // A repair does not wait; the next hop tries again.
     if (op.is_repair) co_return MakeError(Code::kContended);
@@ -274,7 +274,7 @@ Task<Result<bool>> ParentLinker::TryNext(Op& op, Search& search, LockedParent& p
 Task<Result<bool>> ParentLinker::Lock(Op& op, uint32_t level, const InternalNode::Child& child,
                                       LockedParent& parent) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(child.pointer, bytes));
+  BOOST_OUTCOME_CO_TRYV(context_.links.CheckReaches(op, child.pointer, bytes));
   if (!parent.buffers) {
     BOOST_OUTCOME_CO_TRYV(AllocateBuffers(parent));
   }
@@ -481,8 +481,9 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
 Task<bool> ParentLinker::TryPrepare(Op& op, const NodeCache::Step& path, const LockPlace& place,
                                     LockedParent& parent) {
   if (!path.has_parent()) co_return false;
-  const Status aimed = co_await parent.lock.AimAt(path.parent);
-  if (!aimed || !AllocateBuffers(parent)) co_return false;
+  // Looked at first: what AimAt notes of a failure would count for the whole operation.
+  if (!context_.links.Reaches(path.parent, context_.store.parameters.node_bytes)) co_return false;
+  if (!parent.lock.AimAt(path.parent) || !AllocateBuffers(parent)) co_return false;
   if (parent.lock.place() == place) co_return false;
   const Status registered = co_await context_.links.Register(op, parent.lock.server());
   if (!registered) co_return false;
@@ -498,7 +499,7 @@ Task<Result<std::optional<RemotePtr>>> ParentLinker::Absorb(Op& op, uint32_t lev
   if (path.level != level) co_return nothing;
   LockedParent left(context_.locks, op);
   BOOST_OUTCOME_CO_TRYV(AllocateBuffers(left));
-  BOOST_OUTCOME_CO_TRYV(co_await left.lock.AimAt(path.node));
+  BOOST_OUTCOME_CO_TRYV(left.lock.AimAt(path.node));
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, left.lock.server()));
   if (!left.lock.TryTakeTurn()) co_return nothing;
   const Verb read = ReadParent(left);

@@ -43,7 +43,7 @@ Task<Result<RootWord>> TreeHeight::Lock(Op& op, RemoteLock& lock, LocalAddress w
 Task<Result<TreeHeight::Raised>> TreeHeight::Raise(Op& op, uint32_t level,
                                                    const InternalNode::Child& child) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(child.pointer, bytes));
+  BOOST_OUTCOME_CO_TRYV(context_.links.CheckReaches(op, child.pointer, bytes));
   BOOST_OUTCOME_CO_TRY(buffers, context_.links.Buffer(kWordBytes + 2 * size_t{bytes}));
   const LocalAddress words = buffers.address();
   RemoteLock lock(context_.locks, op);
@@ -151,7 +151,7 @@ Task<Result<std::optional<RemotePtr>>> TreeHeight::Freeze(Op& op, RemoteLock& wo
   RemoteLock own(context_.locks, op);
   own.UseWords(buffers.address(LockedBuffers::kLockWord),
                buffers.address(LockedBuffers::kUnlockWord));
-  BOOST_OUTCOME_CO_TRYV(co_await own.AimAt(root.pointer()));
+  BOOST_OUTCOME_CO_TRYV(own.AimAt(root.pointer()));
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, own.server()));
   const bool is_same = own.place() == word_lock.place();
   RemoteLock& lock = is_same ? word_lock : own;

@@ -56,7 +56,7 @@ Task<Status> LeafLocker::Lock(Op& op, LeafJob& job, bool may_be_granted, Batch* 
         BOOST_OUTCOME_CO_TRYV(co_await FindPath(op, key, locked));
         search.has_path = true;
       }
-      BOOST_OUTCOME_CO_TRYV(co_await locked.lock.AimAt(locked.leaf()));
+      BOOST_OUTCOME_CO_TRYV(locked.lock.AimAt(locked.leaf()));
       job.known_units = 0;
       job.knows_trailer = false;
       if (!locked.lock.HasTurn() && !locked.lock.TryTakeTurn()) {
@@ -114,9 +114,9 @@ Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const
 
 bool LeafLocker::Aim(LeafJob& job) const {
   RemoteLock& lock = job.locked.lock;
-  const RemoteLock::Aiming aiming = lock.AimAt(job.locked.leaf());
-  const bool is_aimed =
-      aiming.await_ready() && aiming.await_resume() && context_.links.IsRegistered(lock.server());
+  const RemotePtr leaf = job.locked.leaf();
+  const bool is_aimed = context_.links.Reaches(leaf, context_.geometry().node_bytes()) &&
+                        lock.AimAt(leaf) && context_.links.IsRegistered(lock.server());
   if (is_aimed) lock.PrefetchTurn();
   return is_aimed;
 }

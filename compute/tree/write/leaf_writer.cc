@@ -17,10 +17,8 @@
 namespace gossamer {
 namespace {
 
-// Rounds of a read-modify-write that find the block of its value not to be whole, or lose the
-// server.
+// Rounds of a read-modify-write that find the block of its value not to be whole.
 constexpr uint32_t kMostUnreadable = 8;
-constexpr uint32_t kMostLosses = 16;
 
 // Where the blocks of a leaf's entries should be, if the leaf is known.
 std::optional<ServerId> ServerOf(RemotePtr leaf) {
@@ -164,9 +162,8 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
   const RunningOperations::Scope scope(context_.running);
   const auto inline_bytes = static_cast<size_t>(context_.store.inline_limits.value_bytes);
   Modification modification(modifier, inline_bytes);
-  Op reading = context_.links.Begin();  // with the losses of all rounds
+  Op reading = context_.links.Begin();  // with the losses that began a round anew
   uint32_t unreadable = 0;
-  uint32_t lost = 0;
   for (uint32_t round = 0;; ++round) {
     const Moment began = context_.links.Now();
     const Part part{.began = began, .modification = &modification};
@@ -187,8 +184,9 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
       const bool is_put = change.kind == ValueModifier::Kind::kPut;
       Status written = co_await WriteUntilDone(key, is_put ? change.value : std::string_view(),
                                                WriteMode::kModify, &part);
-      const bool again = modification.state() == State::kOutdated ||
-                         (modification.state() == State::kLost && ++lost <= kMostLosses);
+      const bool again =
+          modification.state() == State::kOutdated ||
+          (modification.state() == State::kLost && !context_.links.HasGivenUp(reading));
       if (!again) co_return written;
     } else if (reading.retries == losses_before && ++unreadable == kMostUnreadable) {
       co_return MakeError(Code::kCorruption, "the block of a value is damaged");

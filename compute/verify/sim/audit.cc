@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "common/granted_memory.h"
 #include "common/text/human.h"
 
 namespace gossamer::simulator {
@@ -35,14 +38,28 @@ Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
   return Ok();
 }
 
+// Sweeps leave alone what a client had that has a lease with other servers, but not there again.
+void CheckLeases(const Membership::Memory& memory, SimulatedClient& client, Scene& scene) {
+  for (size_t server = 0; server < memory.size(); ++server) {
+    const ServerId id{static_cast<uint16_t>(server)};
+    if (memory[server] == nullptr || !client.store().GrantedOn(id).lease) continue;
+    const bool is_registered = std::ranges::any_of(
+        memory[server]->Granted().in_force,
+        [&](const LeaseInForce& one) { return one.client_uuid == client.uuid(); });
+    if (is_registered) continue;
+    scene.verdict.Wrong(fmt::format("at the end, client {} has no lease with memory server {}",
+                                    client.number(), server));
+  }
+}
+
 }  // namespace
 
-void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene) {
+void CheckWhoStayed(const Membership::Memory& memory,
+                    std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene) {
   if (!scene.plan.network.faults.partition && scene.plan.returns == 0) return;
   for (const auto& client : clients) {
     if (client == nullptr) continue;
-    // Finds servers that have come back and that no operation has needed since.
-    if (scene.plan.returns != 0) static_cast<void>(client->store().NeedsSweep());
+    if (scene.plan.returns != 0) CheckLeases(memory, *client, scene);
     client->SettleLocks();
   }
   for (const auto& client : clients) {

@@ -10,8 +10,9 @@
 namespace gossamer::simulator {
 
 // Live clients that were out of reach must be able to write again at once, and no operation may
-// wait for a lock.
-void CheckWhoStayed(std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene);
+// wait for a lock. Where memory servers have come back, clients have leases with them again.
+void CheckWhoStayed(const Membership::Memory& memory,
+                    std::span<const std::unique_ptr<SimulatedClient>> clients, Scene& scene);
 // Client `number`, which belongs to the audit, reads every key into the history and walks the tree.
 // Then the history is checked. Findings go to the scene's verdict.
 // Requires (unchecked): all other clients are idle, the leases of the dead have ended, and faults

@@ -72,6 +72,14 @@ std::optional<size_t> DrawLaterProfile(uint64_t seed) {
   return kDrawnProfiles + random.Below(kLaterProfiles);
 }
 
+// In one run of twelve. From a separate stream, as above.
+std::optional<size_t> DrawReturnProfile(const RunOptions& options, uint64_t seed) {
+  constexpr uint64_t kReturnProfileStream = ~uint64_t{18};
+  Random random(seed, kReturnProfileStream);
+  if (!options.faults.has(Fault::kReturn) || random.Below(12) != 0) return std::nullopt;
+  return kFirstReturnProfile + random.Below(kReturnProfiles);
+}
+
 // In one run of four, or in nearly all runs of a profile about it. From a separate stream: a seed
 // without this fault keeps the run it had before the fault existed. Returns true if the run may be
 // about partitions alone.
@@ -286,6 +294,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   size_t drawn = Chance(random, 50) ? 0 : random.Below(kDrawnProfiles);
   drawn = DrawLaterProfile(seed).value_or(drawn);
   if (DrawPartitions(options, plan)) drawn = kPartitionProfile;
+  drawn = DrawReturnProfile(options, seed).value_or(drawn);
   DrawReopens(options, plan);
   DrawServerFaults(options, plan);
   DrawLostCalls(plan);

@@ -382,6 +382,8 @@ constexpr Profile kProfiles[] = {
      LateReturns},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
+static_assert(kProfiles[kFirstReturnProfile].name == "returned");
+static_assert(std::size(kProfiles) == kFirstReturnProfile + kReturnProfiles);
 
 }  // namespace
 

@@ -21,9 +21,11 @@ std::span<const Profile> Profiles();
 const Profile* FindProfile(std::string_view name);
 
 // The profiles that a seed draws; then later additions, and behind these the one that comes with
-// its fault.
+// its fault. Those of memory servers that come back are the last ones.
 inline constexpr size_t kLaterProfiles = 4;
 inline constexpr size_t kDrawnProfiles = 11;
 inline constexpr size_t kPartitionProfile = kDrawnProfiles + kLaterProfiles;
+inline constexpr size_t kFirstReturnProfile = 43;
+inline constexpr size_t kReturnProfiles = 3;
 
 }  // namespace gossamer::simulator

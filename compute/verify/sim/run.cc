@@ -68,7 +68,7 @@ class Run {
         if (is_whole) {
           result_.counts.swept_bytes = sweeper_.Overwrite();
           result_.counts.given_back_bytes = scene_.given_back_bytes;
-          CheckWhoStayed(clients_, scene_);
+          CheckWhoStayed(memory_, clients_, scene_);
           Audit(scene_, next_client_++, result_.counts);
           if (verdict_.problems().empty()) CloseAndSweep();
         } else {

@@ -115,32 +115,21 @@ void Verdict::ServerIsBack(size_t server) {
 
 bool Verdict::AbsenceExplains(const FailedOperation& operation, Code code) const {
   const auto since = operation.since;
+  const auto now = network_.Now();
+  const std::chrono::milliseconds patience(plan_.reconnect_ms);
   if (code != Code::kNodeUnreachable && code != Code::kFenced) return false;
-  // Each may take two restarts of an operation: one for the queue pair, one for the new lease.
-  const auto met = std::ranges::count_if(
-      absences_, [since](const Absence& absence) { return absence.until > since; });
-  if (2 * static_cast<uint64_t>(met) > kRetriesOfAnOperation) return true;
+  // An operation goes on for that long since its first loss, and starts again until then.
+  if (now - since >= patience && HasGoneSince(since)) return true;
   if (code == Code::kFenced) return false;
-  // A server that has joined is not waited for by a client that does not know it.
-  if (plan_.joins != 0 && HasGoneSince(since - kLeftOut)) return true;
-  // Nor has a client looked for one while it stood still itself.
-  const auto stops = stops_.find(operation.client_uuid);
-  const bool has_stopped = stops != stops_.end() && stops->second.back() >= since - kLeftOut;
-  // Or while it waited for one that has stopped.
-  const bool has_waited = std::ranges::any_of(network_.faults_met(), [&](const SimFault& fault) {
-    return fault.kind == SimFault::Kind::kStopped && fault.client_uuid == operation.client_uuid &&
-           fault.Overlaps(since - kLeftOut, network_.Now());
-  });
-  if ((has_stopped || has_waited) && HasGoneSince(since - kLeftOut)) return true;
   // Absences with little between them are one to a client that looks now and then.
   constexpr std::chrono::milliseconds kLook{40};
-  const std::chrono::milliseconds patience(plan_.reconnect_ms);
   std::optional<Absence> longer;
   const auto explains = [&] {
-    return longer && since <= longer->until + kLeftOut && longer->until - longer->from >= patience;
+    return longer && since <= longer->until + kNotTriedAgain &&
+           longer->until - longer->from >= patience;
   };
   for (const Absence& absence : absences_) {
-    const auto until = std::min(network_.Now(), absence.until) + kLook;
+    const auto until = std::min(now, absence.until) + kLook;
     if (longer && absence.from <= longer->until) {
       longer->until = std::max(longer->until, until);
       continue;
