@@ -259,15 +259,18 @@ so_far() {
   echo "$count of $total servers were restarted; those behind run as before: $kName status $file"
 }
 
+# The server that is under way comes back first.
 # shellcheck disable=SC2317  # called by the trap
 restart_interrupted() {
+  trap '' INT TERM
+  [[ -z $child ]] || ! wait "$child" || count=$((count + 1))
   say "interrupted: $(so_far)"
   exit 130
 }
 
 # Clients wait for a memory server for some seconds (--reconnect_ms), so that there is one away at a time.
 restart() {
-  local i role run_id count=0 total order=()
+  local i role run_id count=0 child='' total order=()
   run_id=$$-$(date +%s)-$RANDOM
   check_hosts ask_check
   read_states
@@ -282,10 +285,13 @@ restart() {
     [[ ${state["${hosts[i]} ${names[i]}"]:-} == running ]] ||
       fail "$(title_of "$i") does not run: start it first ($kName up $file); nothing was restarted"
   done
+  set -m
   trap restart_interrupted INT TERM
   for i in "${order[@]}"; do
-    start_server "$i" --restart || fail "$(so_far)"
-    count=$((count + 1))
+    start_server "$i" --restart &
+    child=$!
+    wait "$child" || fail "$(so_far)"
+    child='' count=$((count + 1))
   done
   trap - INT TERM
   echo "store ${settings[store]}: restarted all $total memory servers and compute servers, one by one"
