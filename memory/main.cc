@@ -314,8 +314,8 @@ int Serve(const MemoryServerOptions& options, SaveOptions save) {
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
-  const auto begun = ServerLives::Begin(options, std::move(save),
-                                        [] { ::kill(::getpid(), SIGTERM); });
+  const auto begun =
+      ServerLives::Begin(options, std::move(save), [] { ::kill(::getpid(), SIGTERM); });
   if (!begun) return Failure(kProgram, begun.error().message);
   ServerLives& lives = *begun.value();
   const MemoryServer& server = lives.server();

@@ -157,8 +157,8 @@ Status MemoryServer::Join() {
     if (options_.on_record) options_.on_record(record, record.Find(joined_.identity.server));
   };
   note(joined_.record);
-  membership_ = std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe(),
-                                                   note);
+  membership_ =
+      std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe(), note);
   return Ok();
 }
 

@@ -45,12 +45,9 @@ bool IsZero(std::span<const std::byte> bytes) {
 
 // The header of a region file with these parts.
 RegionFileHeader FileHeaderOf(const KeptRegion::Parts& parts) {
-  RegionFileHeader header{kRegionFileMagic,
-                          kRegionFileVersion,
-                          0,
-                          parts.memory.region.size(),
-                          parts.map.size(),
-                          parts.memory.queue_pair_pages.size()};
+  RegionFileHeader header{
+      kRegionFileMagic,           kRegionFileVersion, 0,
+      parts.memory.region.size(), parts.map.size(),   parts.memory.queue_pair_pages.size()};
   header.checksum = HeaderChecksum(header);
   return header;
 }
@@ -78,8 +75,8 @@ class BlockWriter {
       : file_(file),
         parts_(parts),
         end_(PagesAt(FileHeaderOf(parts))),
-        map_(HeapMap::Left(
-            parts.map, ChunkAllocator::GrainsOf(kHeapOffset, parts.memory.region.size()))) {}
+        map_(HeapMap::Left(parts.map,
+                           ChunkAllocator::GrainsOf(kHeapOffset, parts.memory.region.size()))) {}
 
   Status Run(const SavedFileProgress& progress) {
     {
@@ -103,10 +100,9 @@ class BlockWriter {
       const std::span<const std::byte> source = Source(at, plain);
       size_t bytes = 0;
       if (!IsZero(source)) {
-        const size_t stored =
-            ZSTD_compressCCtx(context, packed.data() + sizeof(SavedBlock),
-                              packed.size() - sizeof(SavedBlock), source.data(), source.size(),
-                              kLevel);
+        const size_t stored = ZSTD_compressCCtx(context, packed.data() + sizeof(SavedBlock),
+                                                packed.size() - sizeof(SavedBlock), source.data(),
+                                                source.size(), kLevel);
         SavedBlock block{at, static_cast<uint32_t>(stored), 0};
         block.checksum = ChecksumOf(block, std::span(packed).subspan(sizeof block, stored));
         std::memcpy(packed.data(), &block, sizeof block);
@@ -160,7 +156,8 @@ class BlockWriter {
     while (!bytes.empty()) {
       const ssize_t written = ::write(file, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return MakeError(Code::kNoResources, "it cannot be written: " + ErrnoReason());
+      if (written < 0)
+        return MakeError(Code::kNoResources, "it cannot be written: " + ErrnoReason());
       bytes = bytes.subspan(static_cast<size_t>(written));
     }
     return Ok();
@@ -174,7 +171,7 @@ class BlockWriter {
   std::atomic<uint64_t> next_ = 0;
   std::mutex mutex_;
   std::condition_variable turn_;
-  uint64_t written_ = 0;           // guarded by mutex_, as all below
+  uint64_t written_ = 0;  // guarded by mutex_, as all below
   uint64_t blocks_ = 0;
   std::optional<Error> failure_;
 };
@@ -343,8 +340,8 @@ void Unpack(BlockReader& reader, const KeptRegion::Parts& parts, uint64_t file_b
       }
       if (!block) return;
       const std::span<std::byte> memory = BlockAt(parts, block->at);
-      const size_t unpacked = ZSTD_decompress(memory.data(), memory.size(), block->stored.data(),
-                                              block->stored.size());
+      const size_t unpacked =
+          ZSTD_decompress(memory.data(), memory.size(), block->stored.data(), block->stored.size());
       if (memory.empty() || unpacked != memory.size()) {
         std::ranges::fill(memory, std::byte{0});
         const std::lock_guard lock(mutex);
@@ -378,9 +375,9 @@ Result<SavedFile> SavedFile::Open(const std::string& path) {
     return CannotUse(path, Code::kInvalidArgument, "no memory server has saved it");
   }
   if (static_cast<size_t>(got) < sizeof header) {
-    return CannotUse(path, Code::kCorruption,
-                     fmt::format("it ends at byte {}, within its header: nothing of it can be read",
-                                 got));
+    return CannotUse(
+        path, Code::kCorruption,
+        fmt::format("it ends at byte {}, within its header: nothing of it can be read", got));
   }
   if (header.version != kSavedFileVersion || header.file.version != kRegionFileVersion ||
       header.region.format_version != kFormatVersion) {

@@ -34,9 +34,9 @@ Result<uint64_t> WriteSavedFile(const std::string& path, SavedFileHeader header,
 class SavedFile {
  public:
   struct Loaded {
-    uint64_t blocks = 0;          // that were read
-    uint64_t damaged = 0;         // that were left out
-    bool is_cut = false;          // the end was missing
+    uint64_t blocks = 0;            // that were read
+    uint64_t damaged = 0;           // that were left out
+    bool is_cut = false;            // the end was missing
     uint64_t first_damaged_at = 0;  // in the file
   };
 

@@ -64,8 +64,11 @@ class SavedFileTest : public ::testing::Test {
     waiting.is_waiting = true;
     // Free, held, waiting, free, held: none of them begins where a block does.
     uint64_t first = 0;
-    for (const auto& [end, use] : {std::pair{uint64_t{1000}, HeapMap::Use()}, {40'000, held},
-                                   {50'000, waiting}, {90'000, HeapMap::Use()}, {100'000, held}}) {
+    for (const auto& [end, use] : {std::pair{uint64_t{1000}, HeapMap::Use()},
+                                   {40'000, held},
+                                   {50'000, waiting},
+                                   {90'000, HeapMap::Use()},
+                                   {100'000, held}}) {
       map.Split(first, end);
       if (use.owner != HeapMap::kFree) map.SetUse(first, use);
       if (use.owner != HeapMap::kFree && !use.is_waiting) held_.push_back({first, end});

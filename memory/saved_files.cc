@@ -65,8 +65,7 @@ Result<bool> SavedFiles::TakeAny() {
 
 Status SavedFiles::Take(ServerId server) {
   if (server_ == server) return Ok();
-  const std::string path =
-      fmt::format("{}/{}-{}.lock", directory_, store_, ToInteger(server));
+  const std::string path = fmt::format("{}/{}-{}.lock", directory_, store_, ToInteger(server));
   UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return CannotUse(directory_, lock && errno == EWOULDBLOCK
@@ -88,9 +87,8 @@ Result<std::optional<SavedFile>> SavedFiles::Choose(
     const SavedFileHeader& header = file.header();
     const MemberRecord* const entry =
         record && record->store_id == header.region.store_id ? record->Find(*server_) : nullptr;
-    const bool is_of_record =
-        (record && record->set == header.set) ||
-        (entry != nullptr && entry->incarnation == header.region.incarnation);
+    const bool is_of_record = (record && record->set == header.set) ||
+                              (entry != nullptr && entry->incarnation == header.region.incarnation);
     if (is_of_record) return std::optional(std::move(file));
     if (!chosen || header.sequence > chosen->header().sequence) chosen = std::move(file);
   }

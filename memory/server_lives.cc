@@ -43,8 +43,7 @@ class InMebibytes {
   void operator()(uint64_t done, uint64_t total) {
     constexpr int kMebibyte = 20;
     if (!progress_) {
-      progress_.emplace(
-          ProgressOptions{.verb = verb_, .unit = "MiB", .total = total >> kMebibyte});
+      progress_.emplace(ProgressOptions{.verb = verb_, .unit = "MiB", .total = total >> kMebibyte});
     }
     progress_->Update(done >> kMebibyte);
   }
@@ -104,8 +103,8 @@ Status ServerLives::Load() {
 
 Status ServerLives::StartServer() {
   // A save that the record asks for when a life begins was asked of an earlier one.
-  options_.on_record = [this, is_first = true, is_told = false](
-                           const StoreRecord& record, const MemberRecord* own) mutable {
+  options_.on_record = [this, is_first = true, is_told = false](const StoreRecord& record,
+                                                                const MemberRecord* own) mutable {
     if (std::exchange(is_first, false)) done_request_ = record.save;
     request_ = record.save;
     if (HasNewRequest() && save_.on_request) save_.on_request();
@@ -143,10 +142,9 @@ Result<StoreRecord> ServerLives::ReadOwnRecord() const {
   const auto deadline = steady_clock::now() + options_.bootstrap->republish_wait();
   for (;;) {
     BOOST_OUTCOME_TRY(seen, ReadRecord(*options_.bootstrap, store));
-    const MemberRecord* const entry =
-        seen.record && seen.record->store_id == identity_.store_id
-            ? seen.record->Find(identity_.server)
-            : nullptr;
+    const MemberRecord* const entry = seen.record && seen.record->store_id == identity_.store_id
+                                          ? seen.record->Find(identity_.server)
+                                          : nullptr;
     if (entry != nullptr && entry->incarnation == identity_.incarnation) return *seen.record;
     if (steady_clock::now() >= deadline) break;
     std::this_thread::sleep_for(kPollInterval);

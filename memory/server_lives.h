@@ -24,9 +24,9 @@
 namespace gossamer {
 
 struct SaveOptions {
-  std::optional<SavedFiles> files;    // where to save; none: nothing is saved
-  std::optional<SavedFile> to_load;   // what to begin with
-  bool salvage = false;               // go on without what is damaged there
+  std::optional<SavedFiles> files;   // where to save; none: nothing is saved
+  std::optional<SavedFile> to_load;  // what to begin with
+  bool salvage = false;              // go on without what is damaged there
   // Called by another thread when the store's record asks for a save.
   std::function<void()> on_request = {};
 };

@@ -38,8 +38,8 @@ struct SavedFileHeader {
   uint64_t saved_at_ms;  // since 1970, by the clock of the machine, which may be set back
   uint16_t servers;      // of the store, at that time
   std::array<uint16_t, 3> reserved;
-  RegionHeader region;    // of the life that was saved
-  RegionFileHeader file;  // where the parts are
+  RegionHeader region;                         // of the life that was saved
+  RegionFileHeader file;                       // where the parts are
   std::array<char, kMaxStoreNameBytes> store;  // its name; ends with zeros
 };
 static_assert(sizeof(SavedFileHeader) == 224 && std::is_trivially_copyable_v<SavedFileHeader>);

@@ -72,7 +72,7 @@ struct MemberRecord {
   std::string region = {};   // the file with its memory; empty: that dies with the process
   std::optional<uint64_t> saved = {};  // the set of its last saved file, 0: none yet
   bool stop = false;                   // somebody has asked it to end
-  std::string formats = {};            // that it reads; empty: an earlier version, which says nothing
+  std::string formats = {};  // that it reads; empty: an earlier version, which says nothing
 
   // Whether it may be back, with its memory and another incarnation, when it does not answer. One
   // that saves serves nobody while it does.

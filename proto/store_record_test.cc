@@ -72,15 +72,17 @@ TEST(StoreRecord, SaysWhatIsSaved) {
   record.servers[0].saved = 0xcd;
   record.servers[1].saved = 0;
   record.servers[1].stop = true;
-  std::string text = Golden("next_server=3\n",
-                            "next_server=3\nset=00000000000000cd\nsave=00000000000000ef\n");
-  text.insert(text.find("\nserver=2"), " formats=store-5,region-1,saved-1 region=/dev/shm/r saved=00000000000000cd");
+  std::string text =
+      Golden("next_server=3\n", "next_server=3\nset=00000000000000cd\nsave=00000000000000ef\n");
+  text.insert(text.find("\nserver=2"),
+              " formats=store-5,region-1,saved-1 region=/dev/shm/r saved=00000000000000cd");
   text.insert(text.size() - 1, " saved=0000000000000000 stop");
   EXPECT_EQ(EncodeStoreRecord(record), text);
   std::string problem;
   EXPECT_EQ(ParseStoreRecord(text, problem), record) << problem;
-  EXPECT_THAT(ProblemOf(Golden("next_server=3\n", "next_server=3\nsave=00000000000000ef\n"
-                                                  "set=00000000000000cd\n")),
+  EXPECT_THAT(ProblemOf(Golden("next_server=3\n",
+                               "next_server=3\nsave=00000000000000ef\n"
+                               "set=00000000000000cd\n")),
               HasSubstr("line 10: expected"));
 }
 

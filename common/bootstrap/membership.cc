@@ -46,7 +46,8 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
     return MakeError(Code::kNodeUnreachable,
                      Describe(*root) + " of " + Named(record->store, bootstrap) +
                          " is down, and the store's data is in " + root->region +
-                         ": start it again, with " + FlagToReturn(*root) + "; if the data may go, start this server with --replace_store");
+                         ": start it again, with " + FlagToReturn(*root) +
+                         "; if the data may go, start this server with --replace_store");
   }
   if (probed_root.liveness != Liveness::kAlive) {
     if (options.replace_store) return Judgement{Verdict::kLost};
@@ -246,8 +247,8 @@ std::optional<Unreachable> FindUnreachable(const StoreRecord& record, const Find
     const Probed probed = options.probe(record, member);
     if (probed.liveness == Liveness::kAlive) continue;
     Error error = ServerUnreachable(record, member, probed, bootstrap);
-    const bool may_be_back = probed.liveness == Liveness::kDead ? MayReturn(member)
-                                                                : member.comes_back();
+    const bool may_be_back =
+        probed.liveness == Liveness::kDead ? MayReturn(member) : member.comes_back();
     return Unreachable{WithRemedy(std::move(error), member, probed.liveness), may_be_back};
   }
   return std::nullopt;
@@ -320,8 +321,8 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   BOOST_OUTCOME_TRY(address, bring_up(joined.identity));
   BOOST_OUTCOME_TRYV(CheckAddress(address));
   record.servers.push_back({joined.identity.server, joined.identity.incarnation, HostName(),
-                            OwnProcessIdentity(), address, options.region, options.saved,
-                       false, FormatsText()});
+                            OwnProcessIdentity(), address, options.region, options.saved, false,
+                            FormatsText()});
   BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, before.text, record));
   if (!published) {
     return MakeError(Code::kContended,

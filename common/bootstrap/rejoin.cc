@@ -72,8 +72,7 @@ Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& opti
                              const Returning& returning, const LivenessProbe& probe,
                              const Bootstrap& bootstrap) {
   const ServerId server = returning.identity.server;
-  if (seen.record && seen.record->set == returning.set &&
-      seen.record->Find(server) == nullptr) {
+  if (seen.record && seen.record->set == returning.set && seen.record->Find(server) == nullptr) {
     return MakeRoom(*seen.record, server);
   }
   if (seen.record) {
@@ -157,8 +156,7 @@ Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
       address = std::move(served);
     }
     PutMember(record, {self.server, self.incarnation, HostName(), OwnProcessIdentity(), address,
-                       options.region, options.saved,
-                       false, FormatsText()});
+                       options.region, options.saved, false, FormatsText()});
     BOOST_OUTCOME_TRY(published, PublishRecord(bootstrap, seen.text, record));
     if (published) return Joined{self, std::move(record), returning.earlier};
   }

@@ -47,8 +47,8 @@ uint64_t SetOf(const StoreRecord& record) {
 }
 
 bool HaveAllSaved(const StoreRecord& record, uint64_t set) {
-  return std::ranges::all_of(
-      record.servers, [set](const MemberRecord& member) { return member.saved == set; });
+  return std::ranges::all_of(record.servers,
+                             [set](const MemberRecord& member) { return member.saved == set; });
 }
 
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store) {
@@ -71,8 +71,8 @@ Result<StoreRecord> NoteSaved(Bootstrap& bootstrap, const std::string& store,
     const MemberRecord* const entry = record.Find(server.server);
     if (record.store_id != server.store_id || entry == nullptr ||
         entry->incarnation != server.incarnation) {
-      return MakeError(Code::kNotFound, "the record of store '" + store +
-                                            "' does not name this server any more");
+      return MakeError(Code::kNotFound,
+                       "the record of store '" + store + "' does not name this server any more");
     }
     MemberRecord saved = *entry;
     saved.saved = set;

@@ -89,10 +89,9 @@ int RunSave(const Context& context) {
   const double seconds = std::chrono::duration<double>(steady_clock::now() - start).count();
   const size_t servers = saved.value().servers.size();
   if (context.options.json) {
-    WriteJson(context.out, {{"store", context.open.store},
-                            {"set", set},
-                            {"servers", servers},
-                            {"seconds", seconds}});
+    WriteJson(
+        context.out,
+        {{"store", context.open.store}, {"set", set}, {"servers", servers}, {"seconds", seconds}});
   } else {
     context.out << fmt::format("store {}: {} saved set {} in {:.2f} s\n", context.open.store,
                                HumanQuantity(servers, "memory server"), set, seconds);
@@ -143,8 +142,7 @@ int RunStop(const Context& context) {
   const Status stopped = StopServer(context);
   if (!stopped) return FailToBegin(context, stopped.error());
   if (context.options.json) {
-    WriteJson(context.out,
-              {{"store", context.open.store}, {"server", context.arguments.front()}});
+    WriteJson(context.out, {{"store", context.open.store}, {"server", context.arguments.front()}});
   } else {
     context.out << fmt::format("store {}: memory server {} has stopped\n", context.open.store,
                                context.arguments.front());
