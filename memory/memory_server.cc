@@ -47,6 +47,7 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
   std::unique_ptr<MemoryServer> server(new MemoryServer(std::move(complete)));
   BOOST_OUTCOME_TRYV(server->Open());
   BOOST_OUTCOME_TRYV(server->Join());
+  server->StartChecking();
   return server;
 }
 
@@ -236,6 +237,27 @@ Status MemoryServer::OpenRegion() {
   return Ok();
 }
 
+// Of memory of the simulator, which has its own threads and time, nothing can be damaged.
+void MemoryServer::StartChecking() {
+  if (file_ == nullptr || IsNew()) return;
+  LivingRegion region;
+  region.parameters = options_.parameters;
+  region.server = identity().server;
+  region.bytes = port_->region();
+  region.next_extent = [this](uint64_t from) { return service_->NextExtent(from); };
+  auto checker = std::make_unique<RegionChecker>(std::move(region));
+  const Status started = checker->Start();
+  if (started) {
+    checker_ = std::move(checker);
+  } else {
+    LOG(WARNING) << started.error().message;
+  }
+}
+
+std::optional<RegionCheck> MemoryServer::region_check() const {
+  return checker_ == nullptr ? std::nullopt : std::optional(checker_->report());
+}
+
 LockTableFacts MemoryServer::LockTable() const {
   LockTableFacts facts = port_->lock_table();
   const bool is_moved = use_.on_chip_locks != options_.on_chip_locks;
@@ -288,6 +310,7 @@ MemoryServer::~MemoryServer() {
 
 Status MemoryServer::Stop() {
   if (port_ == nullptr || std::exchange(has_stopped_, true)) return Ok();
+  checker_.reset();
   Status left = Ok();
   if (region_ != nullptr) {
     if (membership_ != nullptr) membership_->Stop();
@@ -322,6 +345,7 @@ MemoryReport MemoryServer::Report() const {
           .lease_ms = lease_ms(),
           .device = Device(),
           .stat = Stat(),
+          .check = region_check(),
           .clients = service_->Clients()};
 }
 
