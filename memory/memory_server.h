@@ -106,6 +106,8 @@ class MemoryServer final : public EmbeddedMemory {
   // changed and the server must be opened again.
   // Errors: Unsupported if nothing is left to try; what keeps the server from reaching itself.
   Result<bool> TestDevice();
+  // Of all that the test depends on, on this boot of the machine; 0 if that is not known.
+  uint64_t DeviceDigest() const;
 
   const MemoryServerOptions options_;
   Joined joined_;
