@@ -76,6 +76,16 @@ struct EmbeddedMemoryOptions {
   MemberIdentity identity;  // with a new store id or incarnation in place of 0
 };
 
+// What a memory server that has come back has found of what it holds (memory/region_checker.h).
+struct RegionCheck {
+  uint64_t bytes = 0;  // of nodes, checked
+  uint64_t total_bytes = 0;
+  uint64_t damaged = 0;  // parts of nodes, and value blocks
+  bool is_over = false;
+
+  friend bool operator==(const RegionCheck&, const RegionCheck&) = default;
+};
+
 // Runs until destroyed.
 class EmbeddedMemory {
  public:
@@ -85,6 +95,8 @@ class EmbeddedMemory {
   // "2 MB pages", or why not.
   virtual std::string memory_description() const = 0;
   virtual GrantedMemory Granted() const = 0;
+  // nullopt unless it has come back.
+  virtual std::optional<RegionCheck> region_check() const = 0;
 };
 
 // For clients in this process; with a bootstrap, in the store "default".

@@ -123,6 +123,11 @@ std::vector<uint64_t> ControlService::Tick(Endpoint::Clock::time_point now) {
   return expired;
 }
 
+std::optional<ChunkAllocator::Extent> ControlService::NextExtent(uint64_t from) const {
+  const std::lock_guard guard(mutex_);
+  return allocator_.NextExtent(from);
+}
+
 control::StatReply ControlService::Stat() const {
   const std::lock_guard guard(mutex_);
   return StatLocked();

@@ -50,6 +50,8 @@ class ControlService final : public ControlHandler {
 
   control::StatReply Stat() const;
   GrantedMemory Granted() const;
+  // As ChunkAllocator::NextExtent.
+  std::optional<ChunkAllocator::Extent> NextExtent(uint64_t from) const;
   std::vector<ClientInForce> Clients() const;  // by compute id
 
  private:

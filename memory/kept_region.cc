@@ -87,6 +87,16 @@ void KeptRegion::NoteGiven(const GivenNumbers& given) {
   store(kGivenEpochAt, given.epoch);
 }
 
+uint64_t KeptRegion::tested_device() const {
+  uint64_t digest = 0;
+  std::memcpy(&digest, state() + kTestedDeviceAt, sizeof digest);
+  return digest;
+}
+
+void KeptRegion::NoteTestedDevice(uint64_t digest) {
+  std::memcpy(state() + kTestedDeviceAt, &digest, sizeof digest);
+}
+
 KeptRegion::Noted KeptRegion::ReadRecord() const {
   Noted found;
   for (const uint64_t at : kRecordsAt) {

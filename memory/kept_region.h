@@ -58,6 +58,9 @@ class KeptRegion : public EmbeddedRegion {
   // The highest numbers that were given to compute servers. They are noted before they are given.
   GivenNumbers given() const;
   void NoteGiven(const GivenNumbers& given);
+  // A digest of the last device, and its use, that has passed the litmus test; 0: none.
+  uint64_t tested_device() const;
+  void NoteTestedDevice(uint64_t digest);
   // The store's record as it was last noted; empty: never.
   std::string record() const override;
   void NoteRecord(std::string_view text) override;

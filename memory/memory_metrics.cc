@@ -53,6 +53,13 @@ std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryReport& report)
       .Gauge("gossamer_memory_lease_seconds",
              "Time after which a silent compute server loses its lease; 0 if never.")
       .Add({{"store", report.store}, {"server", server}}, report.lease_ms / 1e3);
+  if (report.check) {
+    gauge("gossamer_memory_checked_bytes",
+          "Of the nodes with which the memory server has come back, those that it has checked.",
+          report.check->bytes);
+    gauge("gossamer_memory_damaged_parts",
+          "Parts of nodes, and value blocks, that were found damaged then.", report.check->damaged);
+  }
   AddDevice(report.device, families);
   return families.Take();
 }
@@ -82,6 +89,12 @@ nlohmann::ordered_json MemoryState(const MemoryReport& report) {
                  {"lock_table_bytes", report.lock_table.bytes},
                  {"lease_ms", report.lease_ms}};
   if (!report.lock_table.why.empty()) server["lock_table_why"] = report.lock_table.why;
+  if (report.check) {
+    server["check"] = {{"bytes", report.check->bytes},
+                       {"total_bytes", report.check->total_bytes},
+                       {"damaged", report.check->damaged},
+                       {"is_over", report.check->is_over}};
+  }
   if (!report.device.facts.empty()) server["device"] = DeviceState(report.device);
   return {{"store", report.store},
           {"fabric", report.fabric},

@@ -71,6 +71,18 @@ TEST(MemoryMetricsTest, StateHasTheGoldenText) {
       R"("leases":[{"compute_id":7,"incarnation":2,"process":"process 4711 on host ant","memory_bytes":300}]})");
 }
 
+TEST(MemoryMetricsTest, TellsWhatWasCheckedAfterAReturn) {
+  MemoryReport report = Report();
+  EXPECT_FALSE(MemoryState(report)["servers"][0].contains("check"));
+  report.check = RegionCheck{.bytes = 200, .total_bytes = 300, .damaged = 1, .is_over = false};
+  const std::string text = prometheus::TextSerializer().Serialize(MemoryFamilies(report));
+  EXPECT_THAT(ProblemsOfMetrics(text), IsEmpty());
+  EXPECT_THAT(text, AllOf(HasSubstr(R"(gossamer_memory_checked_bytes{store="s",server="3"} 200)"),
+                          HasSubstr(R"(gossamer_memory_damaged_parts{store="s",server="3"} 1)")));
+  EXPECT_EQ(MemoryState(report)["servers"][0]["check"].dump(),
+            R"({"bytes":200,"total_bytes":300,"damaged":1,"is_over":false})");
+}
+
 TEST(MemoryMetricsTest, TellsOfTheDevice) {
   MemoryReport report = Report();
   EXPECT_FALSE(MemoryState(report)["servers"][0].contains("device"));

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <glog/logging.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,12 +14,14 @@
 #include "common/bootstrap/server_probe.h"
 #include "common/fabric/open/open_port.h"
 #include "common/huge_pages.h"
+#include "common/process.h"
 #include "common/random_id.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
 #include "memory/region_file.h"
 #include "memory/rules.h"
 #include "memory/touch_memory.h"
+#include "proto/checksum.h"
 #include "proto/leaf.h"
 
 namespace gossamer {
@@ -47,6 +50,7 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
   std::unique_ptr<MemoryServer> server(new MemoryServer(std::move(complete)));
   BOOST_OUTCOME_TRYV(server->Open());
   BOOST_OUTCOME_TRYV(server->Join());
+  server->StartChecking();
   return server;
 }
 
@@ -237,6 +241,27 @@ Status MemoryServer::OpenRegion() {
   return Ok();
 }
 
+// Of memory of the simulator, which has its own threads and time, nothing can be damaged.
+void MemoryServer::StartChecking() {
+  if (file_ == nullptr || IsNew()) return;
+  LivingRegion region;
+  region.parameters = options_.parameters;
+  region.server = identity().server;
+  region.bytes = port_->region();
+  region.next_extent = [this](uint64_t from) { return service_->NextExtent(from); };
+  auto checker = std::make_unique<RegionChecker>(std::move(region));
+  const Status started = checker->Start();
+  if (started) {
+    checker_ = std::move(checker);
+  } else {
+    LOG(WARNING) << started.error().message;
+  }
+}
+
+std::optional<RegionCheck> MemoryServer::region_check() const {
+  return checker_ == nullptr ? std::nullopt : std::optional(checker_->report());
+}
+
 LockTableFacts MemoryServer::LockTable() const {
   LockTableFacts facts = port_->lock_table();
   const bool is_moved = use_.on_chip_locks != options_.on_chip_locks;
@@ -254,6 +279,11 @@ Result<bool> MemoryServer::TestDevice() {
     }
   }
   if (run == nullptr) return true;
+  const uint64_t device = region_ == nullptr ? 0 : DeviceDigest();
+  if (device != 0 && region_->tested_device() == device) {
+    if (litmus_.empty()) litmus_ = "litmus test passed before";
+    return true;
+  }
   const Result<LitmusReport> report = run(*port_);
   if (!report) {
     const bool is_of_network = report.error().code == Code::kNodeUnreachable;
@@ -267,6 +297,7 @@ Result<bool> MemoryServer::TestDevice() {
   if (report.value().passed()) {
     LOG(INFO) << "litmus test: " << text;
     if (litmus_.empty()) litmus_ = "litmus test passed";
+    if (region_ != nullptr) region_->NoteTestedDevice(device);
     return true;
   }
   const std::optional<DeviceUse> next =
@@ -282,6 +313,28 @@ Result<bool> MemoryServer::TestDevice() {
   return false;
 }
 
+uint64_t MemoryServer::DeviceDigest() const {
+  constexpr size_t kBootDigits = 16;
+  const std::string process = OwnProcessIdentity();
+  if (process.size() < kBootDigits) return 0;
+  const DeviceStat device = port_->device();
+  std::string text = fmt::format("{} {} {} {} {} {}", process.substr(0, kBootDigits),
+                                 FabricKindName(options_.fabric), options_.listen,
+                                 port_->lock_table().placement == LockTablePlacement::kDram,
+                                 use_.one_verb_at_a_time, FactsText(device));
+  for (const auto& [name, value] : device.facts) {
+    struct stat registered{};
+    if (name != "device" || ::stat(("/sys/class/infiniband/" + value).c_str(), &registered) != 0) {
+      continue;
+    }
+    text += fmt::format(" {}.{}", registered.st_ctim.tv_sec, registered.st_ctim.tv_nsec);
+  }
+  PairSum sum;
+  sum.Add(std::as_bytes(std::span(text)));
+  const Checksum digest = sum.End();
+  return uint64_t{digest.words} << 32 | digest.folded;
+}
+
 MemoryServer::~MemoryServer() {
   const Status stopped = Stop();
   if (!stopped) LOG(WARNING) << "cannot leave the store: " << stopped.error().ToString();
@@ -289,6 +342,7 @@ MemoryServer::~MemoryServer() {
 
 Status MemoryServer::Stop() {
   if (port_ == nullptr || std::exchange(has_stopped_, true)) return Ok();
+  checker_.reset();
   Status left = Ok();
   if (region_ != nullptr) {
     if (membership_ != nullptr) membership_->Stop();
@@ -314,6 +368,7 @@ MemoryReport MemoryServer::Report() const {
           .lease_ms = lease_ms(),
           .device = Device(),
           .stat = Stat(),
+          .check = region_check(),
           .clients = service_->Clients()};
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "memory/membership_keeper.h"
 #include "memory/memory_room.h"
 #include "memory/options.h"
+#include "memory/region_checker.h"
 
 namespace gossamer {
 
@@ -39,6 +41,7 @@ struct MemoryReport {
   uint32_t lease_ms = 0;  // 0: leases do not expire
   DeviceStat device = {};
   control::StatReply stat = {};
+  std::optional<RegionCheck> check = {};  // if it has come back
   std::vector<ClientInForce> clients = {};
 };
 
@@ -66,6 +69,7 @@ class MemoryServer final : public EmbeddedMemory {
   std::string memory_description() const override { return port_->memory_description(); }
   control::StatReply Stat() const { return service_->Stat(); }
   GrantedMemory Granted() const override { return service_->Granted(); }
+  std::optional<RegionCheck> region_check() const override;
   MemoryReport Report() const;
   // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
   // DRAM 256 KiB"
@@ -93,6 +97,7 @@ class MemoryServer final : public EmbeddedMemory {
   // Whether no server before has left anything in the region.
   bool IsNew() const { return region_ == nullptr || !region_->last_life(); }
   Result<std::unique_ptr<ControlService>> MakeService();
+  void StartChecking();
   // That of the port, and why the test has moved it.
   LockTableFacts LockTable() const;
   // Time after which leases expire; 0: never, because the fabric observes death.
@@ -101,6 +106,8 @@ class MemoryServer final : public EmbeddedMemory {
   // changed and the server must be opened again.
   // Errors: Unsupported if nothing is left to try; what keeps the server from reaching itself.
   Result<bool> TestDevice();
+  // Of all that the test depends on, on this boot of the machine; 0 if that is not known.
+  uint64_t DeviceDigest() const;
 
   const MemoryServerOptions options_;
   Joined joined_;
@@ -113,6 +120,7 @@ class MemoryServer final : public EmbeddedMemory {
   std::string litmus_;  // result of the litmus test for people; empty: nothing to report
   std::unique_ptr<ControlService> service_;  // outlives the port, which calls it
   std::unique_ptr<MemoryPort> port_;
+  std::unique_ptr<RegionChecker> checker_;  // uses both; if the server has come back
 };
 
 }  // namespace gossamer

@@ -272,6 +272,38 @@ TEST(StartUpLitmus, AServerWhoseDeviceFailsStartsAgainAndSaysSo) {
   EXPECT_TRUE(ReadRegionHeader(*client.endpoint, ServerId{0}));
 }
 
+// On the same boot of the machine, for the same use.
+TEST(StartUpLitmus, ADeviceIsTestedOnceForARegion) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path() + "/stores").value();
+  MemoryServerOptions options = Small();
+  options.region = directory.path() + "/region";
+  size_t tests = 0;
+  LitmusReport first = kPassed;
+  options.litmus_runner = [&](MemoryPort&) -> Result<LitmusReport> {
+    return ++tests == 1 ? first : kPassed;
+  };
+  const auto tests_of_a_start = [&](const std::string& listen) {
+    tests = 0;
+    options.listen = directory.path() + listen;
+    const auto server = Start(options, bootstrap.get());
+    EXPECT_TRUE(server) << server.error().ToString();
+    if (tests == 0) {
+      EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test passed before)"));
+    }
+    return tests;
+  };
+  EXPECT_EQ(tests_of_a_start("/a"), 1u);
+  EXPECT_EQ(tests_of_a_start("/a"), 0u);
+  EXPECT_EQ(tests_of_a_start("/a"), 0u);
+  EXPECT_EQ(tests_of_a_start("/b"), 1u) << "another address may be that of another device";
+  EXPECT_EQ(tests_of_a_start("/b"), 0u);
+  // What has passed is the fallback.
+  first = kFailed;
+  EXPECT_EQ(tests_of_a_start("/c"), 2u);
+  EXPECT_EQ(tests_of_a_start("/c"), 1u) << "what failed is tested again";
+}
+
 TEST(StartUpLitmus, ADeviceThatNeverOrdersIsRefused) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using Arguments = std::vector<std::string>;
 
@@ -159,6 +161,32 @@ TEST_F(ProgramRegion, WithoutAFileTheMemoryMustBeGiven) {
   const auto anew = Launch({"--create=new"});
   EXPECT_EQ(anew->Wait(), 2);
   EXPECT_THAT(anew->standard_error(), HasSubstr("--memory=SIZE is missing"));
+}
+
+// ---- What is checked
+
+TEST_F(ProgramRegion, ItSaysWhatItHasChecked) {
+  auto server = LaunchAndWait({"--memory=4MiB"});
+  EXPECT_THAT(server->standard_error(), Not(HasSubstr("checking")));
+  Kill(*server);
+  server = LaunchAndWait({});
+  while (server->standard_error().find("checked 1.00 KiB of nodes") == std::string::npos) {
+    ASSERT_TRUE(server->Poll(100)) << server->standard_error();
+  }
+  EXPECT_THAT(server->standard_error(), HasSubstr("their values: no damage"));
+  Kill(*server);
+  // A byte of the root.
+  std::fstream file(region(), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(kFirstLeafOffset + 12);
+  file.put('x');
+  file.close();
+  server = LaunchAndWait({});
+  const std::string damage =
+      fmt::format("this region is damaged at offset {}: unit 0 of a leaf", kFirstLeafOffset);
+  while (server->standard_error().find("1 part damaged") == std::string::npos) {
+    ASSERT_TRUE(server->Poll(100)) << server->standard_error();
+  }
+  EXPECT_THAT(server->standard_error(), HasSubstr(damage));
 }
 
 // ---- With systemd

@@ -74,6 +74,7 @@ static_assert(sizeof(RegionRecord) == 16 && std::is_trivially_copyable_v<RegionR
 // Offsets in the state.
 inline constexpr uint64_t kGivenIncarnationAt = 512;  // 4 bytes: the highest of all leases
 inline constexpr uint64_t kGivenEpochAt = 516;        // 4 bytes: the last one that was begun
+inline constexpr uint64_t kTestedDeviceAt = 520;      // 8 bytes: a digest of what was tested, or 0
 inline constexpr std::array<uint64_t, 2> kLivesAt = {1024, 2048};
 inline constexpr std::array<uint64_t, 2> kRecordsAt = {4096, 4096 + (uint64_t{1} << 20)};
 inline constexpr uint64_t kStateBytes = 4096 + (uint64_t{2} << 20);

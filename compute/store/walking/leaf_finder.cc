@@ -15,7 +15,6 @@ namespace gossamer {
 namespace {
 
 constexpr uint32_t kReadBytes = 256 << 10;
-constexpr uint8_t kMostLevels = 32;
 
 }  // namespace
 
@@ -58,34 +57,17 @@ Status LeafFinder::Look(ServerId server) {
 }
 
 void LeafFinder::LookAt(ServerId server, uint64_t offset, std::span<const std::byte> bytes) {
-  // What can be a node at all, before 256 checksums are tried.
-  Trailer trailer;
-  std::memcpy(static_cast<void*>(&trailer), bytes.data() + geometry_.trailer_offset(),
-              sizeof trailer);
-  InternalHeader header;
-  std::memcpy(static_cast<void*>(&header), bytes.data(), kInternalHeaderBytes);
-  const bool may_be_leaf =
-      (trailer.level & ~TrailerView::kFrozenBit) == 0 && trailer.low.length <= kMaxKeyBytes;
-  const bool may_be_internal = header.level != 0 && header.level < kMostLevels &&
-                               header.count != 0 && header.count < node_bytes_ / sizeof(uint64_t) &&
-                               header.reserved == 0 && header.low_bytes <= kMaxKeyBytes;
-  for (uint32_t generation = 0; generation < RemotePtr::kGenerations; ++generation) {
-    const RemotePtr pointer(server, offset, static_cast<uint8_t>(generation));
-    if (may_be_leaf) {
-      const std::optional<TrailerView> view =
-          TrailerView::Parse(bytes.subspan(geometry_.trailer_offset()), pointer, geometry_);
-      if (view && view->low().length <= LowFenceMark::kBytes) {
-        NoteLeaf(pointer, Key(KeyView(view->low().bytes.data(), view->low().length)), bytes);
-        return;
-      }
-      if (view) {
-        unread_.push_back({pointer, view->low(), {bytes.begin(), bytes.end()}});
-        return;
-      }
+  if (const std::optional<RemotePtr> leaf = recognizer_.Leaf(server, offset, bytes)) {
+    const std::optional<TrailerView> view =
+        TrailerView::Parse(bytes.subspan(geometry_.trailer_offset()), *leaf, geometry_);
+    const std::optional<KeyView> low = view->low().whole();
+    if (low) {
+      NoteLeaf(*leaf, Key(*low), bytes);
+    } else {
+      unread_.push_back({*leaf, view->low(), {bytes.begin(), bytes.end()}});
     }
-    if (!may_be_internal) continue;
-    const std::optional<InternalNode> node = DecodeInternal(bytes, pointer);
-    if (node) return NoteInternal(*node);
+  } else if (const std::optional<RemotePtr> node = recognizer_.Internal(server, offset, bytes)) {
+    NoteInternal(*DecodeInternal(bytes, *node));
   }
 }
 

@@ -27,6 +27,7 @@
 #include "common/status.h"
 #include "proto/internal_node.h"
 #include "proto/leaf.h"
+#include "proto/node_recognizer.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer {
@@ -42,7 +43,10 @@ class LeafFinder {
   };
 
   LeafFinder(const StoreParameters& parameters, Scheduler& scheduler)
-      : node_bytes_(parameters.node_bytes), geometry_(parameters), scheduler_(scheduler) {}
+      : node_bytes_(parameters.node_bytes),
+        geometry_(parameters),
+        recognizer_(geometry_),
+        scheduler_(scheduler) {}
 
   // Reads the nodes of `server`, which the scheduler's endpoint is attached to. Errors:
   // NodeUnreachable.
@@ -80,6 +84,7 @@ class LeafFinder {
 
   const uint32_t node_bytes_;
   const LeafGeometry geometry_;
+  const NodeRecognizer recognizer_;
   Scheduler& scheduler_;
   std::vector<Leaf> leaves_;
   std::vector<Unread> unread_;
