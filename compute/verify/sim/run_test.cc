@@ -83,6 +83,7 @@ TEST(RunTest, MuchHappens) {
   EXPECT_GT(sum.network.lost_calls, 20u);
   EXPECT_GT(sum.network.fenced_clients, 20u);
   EXPECT_GT(sum.joined_servers, 2u);
+  EXPECT_GT(sum.returned_servers, 5u);
   EXPECT_GT(sum.modified, 400u);
   EXPECT_GT(sum.erased, 200u);
   EXPECT_GT(sum.rests, 100u);

@@ -82,15 +82,20 @@ void Verdict::Wrong(std::string sentence) {
 }
 
 void Verdict::ClientStops(uint64_t client_uuid, Endpoint::Clock::time_point until) {
-  if (until - network_.Now() >= kSilentRegistration) stops_[client_uuid].push_back(until);
+  stops_[client_uuid].push_back({network_.Now(), until});
 }
 
 void Verdict::Judge(FailedOperation operation, const Error& error) {
   operation.stood_still_until = stood_still_until_;
   const auto stops = stops_.find(operation.client_uuid);
-  if (stops != stops_.end() && stops->second.size() >= kMostSilences) {
-    operation.stood_still_until =
-        std::max(operation.stood_still_until, std::optional(stops->second.back()));
+  if (stops != stops_.end()) {
+    std::vector<Stop> silences = stops->second;
+    std::erase_if(silences,
+                  [](const Stop& stop) { return stop.until - stop.from < kSilentRegistration; });
+    if (silences.size() >= kMostSilences) {
+      operation.stood_still_until =
+          std::max(operation.stood_still_until, std::optional(silences.back().until));
+    }
   }
   // Contended is never explained: locks of the dead are taken over, and stops are shorter than
   // waits.
@@ -121,15 +126,14 @@ bool Verdict::AbsenceExplains(const FailedOperation& operation, Code code) const
   // An operation goes on for that long since its first loss, and starts again until then.
   if (now - since >= patience && HasGoneSince(since)) return true;
   if (code == Code::kFenced) return false;
-  // Absences with little between them are one to a client that looks now and then.
-  constexpr std::chrono::milliseconds kLook{40};
+  // Absences with no look between them are one to the client.
   std::optional<Absence> longer;
   const auto explains = [&] {
     return longer && since <= longer->until + kNotTriedAgain &&
            longer->until - longer->from >= patience;
   };
   for (const Absence& absence : absences_) {
-    const auto until = std::min(now, absence.until) + kLook;
+    const auto until = NextLook(operation.client_uuid, std::min(now, absence.until));
     if (longer && absence.from <= longer->until) {
       longer->until = std::max(longer->until, until);
       continue;
@@ -138,6 +142,19 @@ bool Verdict::AbsenceExplains(const FailedOperation& operation, Code code) const
     longer = Absence{absence.server, absence.from, until};
   }
   return explains();
+}
+
+Endpoint::Clock::time_point Verdict::NextLook(uint64_t client_uuid,
+                                              Endpoint::Clock::time_point time) const {
+  constexpr std::chrono::milliseconds kLook{40};
+  const auto stops = stops_.find(client_uuid);
+  if (stops == stops_.end()) return time + kLook;
+  // It cannot look while it stands still. Its sessions may go on later.
+  for (const Stop& stop : stops->second) {
+    const auto goes_on = stop.until + std::chrono::microseconds(plan_.longest_lag_us);
+    if (stop.from <= time + kLook) time = std::max(time, goes_on);
+  }
+  return time + kLook;
 }
 
 bool Verdict::HasGoneSince(Endpoint::Clock::time_point since) const {

@@ -98,6 +98,9 @@ class Verdict {
   // Whether the operation may have failed with `code` because a server was away for longer than
   // clients wait for it, or because servers were killed too often.
   bool AbsenceExplains(const FailedOperation& operation, Code code) const;
+  // When the client looks again, at the latest, for a server that it missed at `time`.
+  Endpoint::Clock::time_point NextLook(uint64_t client_uuid,
+                                       Endpoint::Clock::time_point time) const;
   // The faults that an operation may have met and failed with `code`, besides those absences.
   std::vector<SimFault> FaultsMet(Code code) const;
 
@@ -105,8 +108,11 @@ class Verdict {
   const SimNetwork& network_;
   std::vector<Absence> absences_;
   std::optional<Endpoint::Clock::time_point> stood_still_until_;  // the last time
-  // The ends of a client's stops that were as long as a silence.
-  std::map<uint64_t, std::vector<Endpoint::Clock::time_point>> stops_;
+  struct Stop {
+    Endpoint::Clock::time_point from;
+    Endpoint::Clock::time_point until;
+  };
+  std::map<uint64_t, std::vector<Stop>> stops_;  // by client
   uint64_t explained_ = 0;
   uint64_t lost_ = 0;
   std::vector<std::string> problems_;

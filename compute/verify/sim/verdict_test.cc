@@ -136,5 +136,67 @@ TEST(VerdictTest, AMemoryServerThatAStoreSoughtInVainIsLeftOutForAWhile) {
   EXPECT_TRUE(Explains({ended_before(Kind::kStopped, 1ms), lost_call}, Code::kNodeUnreachable));
 }
 
+// Memory servers that are away and come back, beside a client that waits for them.
+class AbsenceTest : public ::testing::Test {
+ protected:
+  AbsenceTest() {
+    plan_.returns = 1;
+    plan_.reconnect_ms = 100;
+  }
+  void Pass(std::chrono::milliseconds time) {
+    network_.CallAt(network_.Now() + time, [] {});
+    network_.RunOne();
+  }
+  void IsAwayFor(std::chrono::milliseconds time) {
+    verdict_.ServerGoes(0);
+    Pass(time);
+    verdict_.ServerIsBack(0);
+  }
+  // Of an operation that began so long ago, and ends now.
+  bool IsExplained(std::chrono::milliseconds ago, Code code = Code::kNodeUnreachable) {
+    const size_t before = verdict_.problems().size();
+    verdict_.Judge({"an operation", kClient, kEndpoint, network_.Now() - ago}, MakeError(code));
+    return verdict_.problems().size() == before;
+  }
+
+  Plan plan_;
+  SimNetwork network_{SimOptions{}};
+  Verdict verdict_{plan_, network_};
+};
+
+TEST_F(AbsenceTest, OfLessThanThePatienceIsNotNoticed) {
+  IsAwayFor(50ms);
+  EXPECT_FALSE(IsExplained(50ms));
+  EXPECT_FALSE(IsExplained(99ms, Code::kFenced));
+}
+
+TEST_F(AbsenceTest, OfMoreThanThePatienceIsRememberedForAWhile) {
+  IsAwayFor(101ms);
+  EXPECT_TRUE(IsExplained(50ms));
+  EXPECT_FALSE(IsExplained(50ms, Code::kFenced));
+  Pass(600ms);
+  EXPECT_FALSE(IsExplained(10ms));
+}
+
+TEST_F(AbsenceTest, AnOperationThatTakesLongerMayHaveMetManyOfThem) {
+  IsAwayFor(10ms);
+  Pass(90ms);
+  EXPECT_TRUE(IsExplained(100ms));
+  EXPECT_TRUE(IsExplained(100ms, Code::kFenced));
+  EXPECT_FALSE(IsExplained(99ms));
+  EXPECT_FALSE(IsExplained(90ms)) << "it was not away meanwhile";
+}
+
+TEST_F(AbsenceTest, TwoAreOneToAClientThatStandsStillBetween) {
+  for (const bool stands_still : {false, true}) {
+    Pass(10'000ms);
+    if (stands_still) verdict_.ClientStops(kClient, network_.Now() + 90ms);
+    IsAwayFor(10ms);
+    Pass(80ms);
+    IsAwayFor(20ms);
+    EXPECT_EQ(IsExplained(10ms), stands_still);
+  }
+}
+
 }  // namespace
 }  // namespace gossamer::simulator
