@@ -3,6 +3,7 @@
 
 import glob
 import json
+import lzma
 import os
 import random
 import signal
@@ -295,6 +296,41 @@ class Faults(SaveTest):
         server.stop(signal.SIGKILL)
         self.memory()
         self.expect(records)
+
+
+class Formats(SaveTest):
+    """Files that an earlier build has made: formats/README.md."""
+
+    FORMATS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "formats")
+
+    def test_a_saved_file_of_an_earlier_build_is_read(self):
+        for path in glob.glob(f"{self.FORMATS}/*.saved"):
+            with self.subTest(path):
+                server = self.bench.memory("8MiB", f"--load={path}")
+                self.expect_known()
+                server.stop()
+                self.lose_record()
+
+    def test_a_region_of_an_earlier_build_is_gone_on_with(self):
+        for path in glob.glob(f"{self.FORMATS}/*.region.xz"):
+            with self.subTest(path):
+                region = self.bench.file("region", lzma.decompress(self.bytes_of(path)))
+                server = self.bench.memory("8MiB", f"--region={region}")
+                self.expect_known()
+                server.stop()
+                os.remove(region)
+                self.lose_record()
+
+    def expect_known(self):
+        self.expect({f"key{i:04}": f"value {i} " + "x" * (i % 50) for i in range(500)})
+
+    def test_every_program_says_its_formats(self):
+        for program in ("gossamer", "gossamer-memory", "gossamer-compute"):
+            shown = subprocess.run([f"{BIN_DIR}/{program}", "--version"], capture_output=True, check=True)
+            self.assertRegex(shown.stdout, rb"formats store-\d+,region-\d+,saved-\d+")
+        self.memory()
+        record = self.bytes_of(f"{self.bench.directory}/bootstrap/default.store")
+        self.assertRegex(record, rb" formats=store-\d+,region-\d+,saved-\d+ ")
 
 
 if __name__ == "__main__":
