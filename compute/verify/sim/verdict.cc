@@ -104,7 +104,8 @@ void Verdict::Judge(FailedOperation operation, const Error& error) {
           ? plan_.faults.has(Fault::kExhaust)
           : (is_server_lost_ && IsLoss(error.code)) || AbsenceExplains(operation, error.code) ||
                 ExplainsLoss(FaultsMet(error.code), operation, network_.Now(), error.code) ||
-                (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
+                (error.code == Code::kNodeUnreachable &&
+                 RecordExplains(operation.since - kNotTriedAgain));
   if (!is_explained) {
     return Wrong(operation.name + ": " + error.ToString() + ", and it met no fault");
   }

@@ -83,8 +83,8 @@ class Verdict {
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  // Whether an operation that began at `since` may have failed to find a memory server named by the
-  // tree.
+  // Whether an operation may have failed to find a memory server, of which its session knows what
+  // it has learnt from `since` on.
   bool RecordExplains(Endpoint::Clock::time_point since) const {
     return is_record_lost_ || (record_back_at_ && *record_back_at_ >= since);
   }
