@@ -299,8 +299,8 @@ int Stop(ServerLives& lives, ProgramAdmin* admin) {
     if (admin != nullptr) admin->StopServing();
     const Status ended = lives.End();
     if (ended) return kExitSuccess;
-    if (lives.has_ended()) return Failure(kProgram, "stopped, but: " + ended.error().message);
-    LOG(ERROR) << "cannot save: " << ended.error().message
+    if (lives.has_ended()) return Failure(kProgram, "stopped, but " + ended.error().message);
+    LOG(ERROR) << ended.error().message
                << "; this server goes on, because what it holds would be lost: mend that and stop "
                   "it again, or end it with SIGKILL to lose what it holds";
     NotifyServiceManager("READY=1");

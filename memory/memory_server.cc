@@ -243,7 +243,7 @@ Status MemoryServer::OpenRegion() {
 
 // Of memory of the simulator, which has its own threads and time, nothing can be damaged.
 void MemoryServer::StartChecking() {
-  if (file_ == nullptr || IsNew()) return;
+  if (options_.fabric == FabricKind::kSim || IsNew()) return;
   LivingRegion region;
   region.parameters = options_.parameters;
   region.server = identity().server;

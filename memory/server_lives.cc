@@ -209,15 +209,20 @@ Status ServerLives::End() {
   }
   if (record) return stopped;
   if (options_.region.empty()) StartAgain();
-  return record.error();
+  return MakeError(record.error().code, "it cannot save: " + record.error().message);
 }
 
 Status ServerLives::StopServer() {
   const control::Usage usage = server_->Stat().usage;
   const uint64_t handed_out = usage.heap_bytes - usage.free_bytes;
-  const Status stopped = server_->Stop();
+  Status stopped = server_->Stop();
   server_.reset();
-  if (region_ != nullptr) region_->EndLife();
+  if (region_ != nullptr) {
+    region_->EndLife();
+  } else if (!stopped) {
+    stopped = MakeError(stopped.error().code,
+                        "it cannot leave the store: " + stopped.error().message);
+  }
   if (!options_.region.empty()) {
     LOG(INFO) << "what this server holds is kept: --region=" << options_.region;
   } else if (!save_.files && handed_out != 0) {

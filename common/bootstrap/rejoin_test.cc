@@ -299,7 +299,8 @@ TEST_F(GoBackTest, GoesBackWhereTheMemoryIsGone) {
   EXPECT_NE(back.identity.store_id, first.identity.store_id);
   EXPECT_EQ(Load(one).value().identity.store_id, back.identity.store_id);
   // The same once more, with the same files.
-  for (const auto& member : Record().value().servers) states_[member.incarnation] = Liveness::kDead;
+  const StoreRecord record = Record().value();
+  for (const auto& member : record.servers) states_[member.incarnation] = Liveness::kDead;
   const Joined again = Load(one).value();
   EXPECT_NE(again.identity.store_id, back.identity.store_id);
   EXPECT_EQ(Load(other).value().identity.store_id, again.identity.store_id);

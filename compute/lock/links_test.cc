@@ -46,7 +46,7 @@ class LinksTest : public ::testing::Test {
   // As an operation does that meets a pointer to the server.
   Status Reach() {
     const RemotePtr pointer(kUnknown, kFirstLeafOffset, 0);
-    const Status reached = session_.links.CheckReaches(op_, pointer, 256);
+    Status reached = session_.links.CheckReaches(op_, pointer, 256);
     if (reached) return reached;
     Error error = reached.error();
     const bool again = session_.Run(session_.links.RecoverFrom(op_, error));

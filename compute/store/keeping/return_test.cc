@@ -20,7 +20,6 @@
 namespace gossamer {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kReturnKeys = 2000;
