@@ -201,7 +201,7 @@ Status ServerLives::SaveAndGoOn(const std::function<bool()>& is_to_stop) {
 }
 
 Status ServerLives::End() {
-  const Status stopped = StopServer();
+  Status stopped = StopServer();
   if (!save_.files) return stopped;
   const auto record = Save();
   if (record && HaveAllSaved(record.value(), *options_.join.saved)) {
