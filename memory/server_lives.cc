@@ -220,8 +220,8 @@ Status ServerLives::StopServer() {
   if (region_ != nullptr) {
     region_->EndLife();
   } else if (!stopped) {
-    stopped = MakeError(stopped.error().code,
-                        "it cannot leave the store: " + stopped.error().message);
+    stopped =
+        MakeError(stopped.error().code, "it cannot leave the store: " + stopped.error().message);
   }
   if (!options_.region.empty()) {
     LOG(INFO) << "what this server holds is kept: --region=" << options_.region;
