@@ -1,13 +1,13 @@
 // DamageFinder: what in a memory server's region has not the checksum that it should have.
 //
 // It sees a place at a time. It finds a node by the checksum of one of its parts, under any
-// generation (proto/node_recognizer.h); a value block by a reference in a leaf; and also a node by a
-// parent that leads to it. What is damaged as a whole, and what nothing on this server leads to, it
+// generation (proto/node_recognizer.h); a value block by a reference in a leaf; and also a node by
+// a parent that leads to it. What is damaged as a whole, and what nothing on this server leads to, it
 // does not find. `gossamer check` walks the tree, and finds that.
 //
 // Memory also holds what is not in use: leaves that nothing leads to any more, and what was there
-// before the memory was handed out. So only that is judged which is surely of the memory's last use:
-// its generation is the one under which the memory was handed out, or a later one. Neighbours of
+// before the memory was handed out. Only what is surely of the memory's last use is judged: its
+// generation is the one under which the memory was handed out, or a later one. Neighbours of
 // one owner may have the greatest generation of them in the map: then the others are not judged.
 //
 // Clients change the region meanwhile, so that what fails may be a WRITE under way: look again.

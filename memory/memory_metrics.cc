@@ -55,7 +55,7 @@ std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryReport& report)
       .Add({{"store", report.store}, {"server", server}}, report.lease_ms / 1e3);
   if (report.check) {
     gauge("gossamer_memory_checked_bytes",
-          "Of the nodes with which the memory server has come back, those that it has checked.",
+          "Bytes of nodes that the memory server has checked since it has come back.",
           report.check->bytes);
     gauge("gossamer_memory_damaged_parts",
           "Parts of nodes, and value blocks, that were found damaged then.", report.check->damaged);

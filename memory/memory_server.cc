@@ -45,6 +45,17 @@ RegionHeader MakeHeader(const MemoryServerOptions& options, uint64_t lock_table_
 
 }  // namespace
 
+Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options) {
+  RegionFileWish wish;
+  wish.path = options.region;
+  wish.region_bytes = options.memory_bytes;
+  wish.map_bytes = ChunkAllocator::MapBytes(options.memory_bytes);
+  wish.is_new = options.join.create == CreateMode::kNew;
+  wish.huge_pages = options.huge_pages;
+  BOOST_OUTCOME_TRY(opened, RegionFile::Open(wish));
+  return std::unique_ptr<KeptRegion>(std::move(opened));
+}
+
 Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOptions& options) {
   BOOST_OUTCOME_TRY(complete, CompleteOptions(options));
   std::unique_ptr<MemoryServer> server(new MemoryServer(std::move(complete)));
@@ -229,13 +240,7 @@ Status MemoryServer::OpenRegion() {
   // The one class that NewEmbeddedRegion makes is a KeptRegion.
   region_ = static_cast<KeptRegion*>(options_.kept);
   if (region_ != nullptr || options_.region.empty()) return Ok();
-  RegionFileWish wish;
-  wish.path = options_.region;
-  wish.region_bytes = options_.memory_bytes;
-  wish.map_bytes = ChunkAllocator::MapBytes(options_.memory_bytes);
-  wish.is_new = options_.join.create == CreateMode::kNew;
-  wish.huge_pages = options_.huge_pages;
-  BOOST_OUTCOME_TRY(opened, RegionFile::Open(wish));
+  BOOST_OUTCOME_TRY(opened, OpenRegionFor(options_));
   file_ = std::move(opened);
   region_ = file_.get();
   return Ok();

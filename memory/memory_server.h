@@ -45,6 +45,10 @@ struct MemoryReport {
   std::vector<ClientInForce> clients = {};
 };
 
+// Opens what the memory of a server with these options lives in, or creates it.
+// Errors: those of RegionFile::Open.
+Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options);
+
 class MemoryServer final : public EmbeddedMemory {
  public:
   // Errors: InvalidArgument, NoResources (not enough memory), Unsupported (no such device), and

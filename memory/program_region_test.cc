@@ -115,7 +115,7 @@ TEST_F(ProgramRegion, TheSizesAreThoseOfTheFile) {
               AllOf(HasSubstr("region 8.00 MiB"), HasSubstr(sizes + "64.0 KiB")));
   EXPECT_EQ(Count(), 1u);
   Kill(*server);
-  // Sizes that are given, and those that are not, agree.
+  // The sizes that are given agree with the file; it has the others.
   server = LaunchAndWait({"--memory=8MiB", "--node_bytes=512", "--chunk_bytes=256KiB"});
   EXPECT_THAT(server->standard_output(), HasSubstr("chunks 256 KiB"));
   EXPECT_EQ(Count(), 2u);

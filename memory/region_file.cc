@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/errno_reason.h"
 #include "common/process.h"
 #include "memory/touch_memory.h"
 
@@ -90,7 +91,7 @@ Status RegionFile::Lock() {
   return CannotUse(Code::kInvalidArgument,
                    is_taken ? "another memory server uses it: a region has one server; stop that "
                               "one, or give another --region"
-                            : "it cannot be locked: " + std::generic_category().message(errno));
+                            : "it cannot be locked: " + ErrnoReason());
 }
 
 Status RegionFile::Create() {
@@ -226,8 +227,7 @@ Status RegionFile::Publish() {
 Status RegionFile::Close() {
   if (!life() || !is_published_) return Ok();
   if (::msync(mapping_.data(), mapping_.bytes(), MS_SYNC) != 0) {
-    return CannotUse(Code::kNoResources,
-                     "it cannot be written back: " + std::generic_category().message(errno));
+    return CannotUse(Code::kNoResources, "it cannot be written back: " + ErrnoReason());
   }
   RegionLife closed = *life();
   ++closed.sequence;

@@ -1,7 +1,7 @@
 // RegionFile: the file that a memory server's region lives in, so that it outlives the process.
 //
-// proto/region_file.h has its layout. A file is at a path or with systemd (region_place.h), where it
-// is found once the server is about to serve (Publish): none is found that is half made. What a
+// proto/region_file.h has its layout. A file is at a path or with systemd (region_place.h), where
+// it is found once the server is about to serve (Publish): none is found that is half made. What a
 // process leaves beside a path that ends before goes when the next one opens the path. One process
 // has a file at a time, by a lock on it, which also waits for the end of the process before: until
 // then that one's queue pairs may let verbs land.

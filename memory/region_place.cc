@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/errno_reason.h"
 #include "common/fabric/shm/handles.h"
 #include "common/huge_pages.h"
 #include "common/random_id.h"
@@ -26,8 +27,6 @@
 
 namespace gossamer {
 namespace {
-
-std::string Why() { return std::generic_category().message(errno); }
 
 // ---- At a path
 
@@ -56,7 +55,7 @@ class PathPlace final : public RegionPlace {
   Result<UniqueFd> Find() override {
     UniqueFd file(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
     if (!file && errno == ENOENT) return file;
-    if (!file) return CannotUse(Code::kInvalidArgument, "it cannot be opened: " + Why());
+    if (!file) return CannotUse(Code::kInvalidArgument, "it cannot be opened: " + ErrnoReason());
     if (!IsFile(file.get())) {
       return CannotUse(Code::kInvalidArgument, "it is no file; give the path of one");
     }
@@ -69,7 +68,7 @@ class PathPlace final : public RegionPlace {
     UniqueFd file(
         ::open(unpublished_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) {
-      const std::string why = Why();
+      const std::string why = ErrnoReason();
       unpublished_.clear();
       return CannotUse(Code::kInvalidArgument, "a file cannot be created there: " + why);
     }
@@ -86,7 +85,7 @@ class PathPlace final : public RegionPlace {
     }
     if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
       return CannotUse(Code::kNoResources,
-                       fmt::format("a file of {}: {}", HumanBytes(bytes), Why()));
+                       fmt::format("a file of {}: {}", HumanBytes(bytes), ErrnoReason()));
     }
     return file;
   }
@@ -96,7 +95,8 @@ class PathPlace final : public RegionPlace {
                                  : ::renameat2(AT_FDCWD, unpublished_.c_str(), AT_FDCWD,
                                                path_.c_str(), RENAME_NOREPLACE);
     if (renamed != 0) {
-      return CannotUse(Code::kInvalidArgument, "the new file cannot get this name: " + Why());
+      return CannotUse(Code::kInvalidArgument,
+                       "the new file cannot get this name: " + ErrnoReason());
     }
     unpublished_.clear();
     return Ok();

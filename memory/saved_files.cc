@@ -22,6 +22,14 @@ namespace fs = std::filesystem;
 constexpr const char* kSavedEnding = ".saved";
 constexpr const char* kPartEnding = ".part";
 
+std::string FilePrefix(const std::string& store, ServerId server) {
+  return fmt::format("{}-{}.", store, ToInteger(server));
+}
+
+std::string NameOf(uint64_t set, const char* ending) {
+  return fmt::format("{:016x}{}", set, ending);
+}
+
 Error CannotUse(const std::string& directory, const std::string& why) {
   return MakeError(Code::kInvalidArgument, "--save=" + directory + ": " + why);
 }
@@ -37,11 +45,11 @@ Result<SavedFiles> SavedFiles::Open(const std::string& given, const std::string&
   if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
     return CannotUse(directory, "files cannot be made there: " + ErrnoReason());
   }
-  SavedFiles files(directory, store);
-  files.server_ = static_cast<ServerId>(kMaxMemoryServers - 1);
-  const bool is_token = IsValidToken(files.Path(UINT64_MAX));
-  files.server_.reset();
-  if (is_token) return files;
+  const auto longest = static_cast<ServerId>(kMaxMemoryServers - 1);
+  if (IsValidToken(directory + "/" + FilePrefix(store, longest) +
+                   NameOf(UINT64_MAX, kSavedEnding))) {
+    return SavedFiles(directory, store);
+  }
   return CannotUse(directory,
                    fmt::format("a store's record names the files: give a path of printable ASCII "
                                "characters, without blanks, so that theirs have at most {}",
@@ -65,7 +73,7 @@ Result<bool> SavedFiles::TakeAny() {
 
 Status SavedFiles::Take(ServerId server) {
   if (server_ == server) return Ok();
-  const std::string path = fmt::format("{}/{}-{}.lock", directory_, store_, ToInteger(server));
+  const std::string path = directory_ + "/" + FilePrefix(store_, server) + "lock";
   UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return CannotUse(directory_, lock && errno == EWOULDBLOCK
@@ -113,12 +121,14 @@ void SavedFiles::RemoveOthers(uint64_t set) const {
   }
 }
 
-std::string SavedFiles::Prefix() const {
-  return fmt::format("{}-{}.", store_, ToInteger(*server_));
+std::string SavedFiles::Prefix() const { return FilePrefix(store_, *server_); }
+
+std::string SavedFiles::PartPath(uint64_t set) const {
+  return directory_ + "/" + Prefix() + NameOf(set, kPartEnding);
 }
 
-std::string SavedFiles::PathOf(uint64_t set, const char* ending) const {
-  return fmt::format("{}/{}{:016x}.{}", directory_, Prefix(), set, ending);
+std::string SavedFiles::Path(uint64_t set) const {
+  return directory_ + "/" + Prefix() + NameOf(set, kSavedEnding);
 }
 
 std::vector<std::string> SavedFiles::Names(const std::string& prefix,

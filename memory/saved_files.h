@@ -43,8 +43,8 @@ class SavedFiles {
   Result<std::optional<SavedFile>> Choose(const std::optional<StoreRecord>& record) const;
 
   // Where to write a file of that set, and its name once it is published.
-  std::string PartPath(uint64_t set) const { return PathOf(set, "part"); }
-  std::string Path(uint64_t set) const { return PathOf(set, "saved"); }
+  std::string PartPath(uint64_t set) const;
+  std::string Path(uint64_t set) const;
   // Gives the file of that set its name.
   // Errors: NoResources.
   Status Publish(uint64_t set) const;
@@ -55,7 +55,6 @@ class SavedFiles {
   SavedFiles(std::string directory, std::string store)
       : directory_(std::move(directory)), store_(std::move(store)) {}
 
-  std::string PathOf(uint64_t set, const char* ending) const;
   std::string Prefix() const;
   // The names that begin with `prefix` and end with `ending`.
   std::vector<std::string> Names(const std::string& prefix, const std::string& ending) const;

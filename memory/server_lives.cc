@@ -4,17 +4,13 @@
 #include <glog/logging.h>
 
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "common/bootstrap/record_snapshot.h"
 #include "common/bootstrap/requests.h"
-#include "common/random_id.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
-#include "memory/chunk_allocator.h"
-#include "memory/region_file.h"
 
 namespace gossamer {
 namespace {
@@ -68,13 +64,7 @@ Result<std::unique_ptr<ServerLives>> ServerLives::Begin(MemoryServerOptions opti
 
 Status ServerLives::OpenRegion() {
   if (options_.region.empty() && !save_.files && !save_.to_load) return Ok();
-  RegionFileWish wish;
-  wish.path = options_.region;
-  wish.region_bytes = options_.memory_bytes;
-  wish.map_bytes = ChunkAllocator::MapBytes(options_.memory_bytes);
-  wish.is_new = options_.join.create == CreateMode::kNew;
-  wish.huge_pages = options_.huge_pages;
-  BOOST_OUTCOME_TRY(opened, RegionFile::Open(wish));
+  BOOST_OUTCOME_TRY(opened, OpenRegionFor(options_));
   region_ = std::move(opened);
   options_.kept = region_.get();
   return Ok();
@@ -142,10 +132,7 @@ Result<StoreRecord> ServerLives::ReadOwnRecord() const {
   const auto deadline = steady_clock::now() + options_.bootstrap->republish_wait();
   for (;;) {
     BOOST_OUTCOME_TRY(seen, ReadRecord(*options_.bootstrap, store));
-    const MemberRecord* const entry = seen.record && seen.record->store_id == identity_.store_id
-                                          ? seen.record->Find(identity_.server)
-                                          : nullptr;
-    if (entry != nullptr && entry->incarnation == identity_.incarnation) return *seen.record;
+    if (seen.record && EntryOf(*seen.record, identity_) != nullptr) return *seen.record;
     if (steady_clock::now() >= deadline) break;
     std::this_thread::sleep_for(kPollInterval);
   }

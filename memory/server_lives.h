@@ -34,14 +34,13 @@ struct SaveOptions {
 class ServerLives {
  public:
   // `on_stop`: called by another thread when the store's record asks this server to stop.
-  // Errors: those of MemoryServer::Start, RegionFile::Open, SavedFile::LoadInto. Nothing has changed
-  // in any file then.
+  // Errors: those of MemoryServer::Start, RegionFile::Open, SavedFile::LoadInto. No file has changed
+  // then.
   static Result<std::unique_ptr<ServerLives>> Begin(MemoryServerOptions options, SaveOptions save,
                                                     std::function<void()> on_stop);
 
   // Of the present life.
   const MemoryServer& server() const { return *server_; }
-  bool is_saved() const { return save_.files.has_value(); }
   // Whether the store's record asks for a save, and the present life has not made it.
   bool HasNewRequest() const;
 

@@ -12,11 +12,11 @@
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
 // The line of a memory server goes on with " formats=" and the formats that it reads (formats.h).
-// That of one whose memory outlives its process goes on with " region=" and the
-// path of its file, or kKeptBySystemd. It comes back under the same id, with another incarnation.
-// That of one that saves what it holds goes on with " saved=" and the set of its last saved file (saved_file.h), as
-// 16 hex digits, or 0 if it has saved nothing yet. Behind the line of a server that is to stop
-// stands " stop".
+// That of a server whose memory outlives its process goes on with " region=" and the path of its
+// file, or kKeptBySystemd. It comes back under the same id, with another incarnation. The line of a
+// server that saves goes on with " saved=" and the set of its last saved file (saved_file.h), as 16
+// hex digits, or 0 if it has saved nothing yet. Behind the line of a server that is to stop stands
+// " stop".
 //
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A

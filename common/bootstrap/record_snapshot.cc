@@ -84,6 +84,12 @@ std::string Describe(const MemberRecord& member) {
                      member.address);
 }
 
+const MemberRecord* EntryOf(const StoreRecord& record, const MemberIdentity& server) {
+  const MemberRecord* const entry =
+      record.store_id == server.store_id ? record.Find(server.server) : nullptr;
+  return entry != nullptr && entry->incarnation == server.incarnation ? entry : nullptr;
+}
+
 std::string FlagToReturn(const MemberRecord& member) {
   if (!member.region.ends_with(".saved")) return "--region=" + member.region;
   return "--save=" + member.region.substr(0, member.region.rfind('/'));

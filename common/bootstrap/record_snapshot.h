@@ -41,6 +41,9 @@ Status CheckAddress(const std::string& address);
 // Puts the member in its place, by its id; replaces another incarnation of it.
 void PutMember(StoreRecord& record, const MemberRecord& member);
 
+// The entry of that incarnation of the server; null if the record does not name it.
+const MemberRecord* EntryOf(const StoreRecord& record, const MemberIdentity& server);
+
 // "store id 00d1ce5eed5a1ad5"
 std::string IdText(uint64_t store_id);
 // "server 0 (host ant, address 10.0.0.1:7471)"

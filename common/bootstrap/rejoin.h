@@ -13,11 +13,11 @@
 //   is another store's                       refuses, unless server 0 of that store is dead and its
 //                                            memory gone: then it puts its own record back
 //
-// What a server has loaded from a saved file may be old: the store may have gone on without it. Only
-// a record that names an incarnation of the file's server says that it did not. Otherwise the store
-// goes back to what was saved, and is another one, with a new id: clients of the one before must not
-// go on with what they know of it. The saved files of one set are of one moment (requests.h), so
-// only they may be together:
+// What a server has loaded from a saved file may be old: the store may have gone on without it.
+// Only a record that names an incarnation of the file's server says that it did not. Otherwise the
+// store goes back to what was saved, and is another one, with a new id: clients of the one before
+// must not go on with what they know of it. The saved files of one set are of one moment
+// (requests.h), so only they may be together:
 //
 //   the record                               it
 //   names an incarnation that it has had     replaces its own entry, as above

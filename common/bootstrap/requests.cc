@@ -68,9 +68,8 @@ Result<StoreRecord> NoteSaved(Bootstrap& bootstrap, const std::string& store,
                               const MemberIdentity& server, uint64_t set,
                               const std::string& region) {
   return ChangeRecord(bootstrap, store, [&](StoreRecord& record) -> Status {
-    const MemberRecord* const entry = record.Find(server.server);
-    if (record.store_id != server.store_id || entry == nullptr ||
-        entry->incarnation != server.incarnation) {
+    const MemberRecord* const entry = EntryOf(record, server);
+    if (entry == nullptr) {
       return MakeError(Code::kNotFound,
                        "the record of store '" + store + "' does not name this server any more");
     }

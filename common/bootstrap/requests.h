@@ -2,9 +2,9 @@
 //
 // Saving together: how the memory servers of a store save what they hold at one moment.
 //
-// Somebody asks for it in the record (RequestSave). Each server that sees the request stops serving,
-// reads the record, writes its file, notes its *set* in the record (NoteSaved), and serves again, as
-// another incarnation, once all servers have noted the same set.
+// Somebody asks for it in the record (RequestSave). Each server that sees the request stops
+// serving, reads the record, writes its file, notes its *set* in the record (NoteSaved), and serves
+// again, as another incarnation, once all servers have noted the same set.
 //
 // The set names the store and the incarnations of all its servers, as the record had them when the
 // server had stopped. Files of one set were saved at one moment: each server had stopped before it
@@ -31,8 +31,8 @@ uint64_t SetOf(const StoreRecord& record);
 bool HaveAllSaved(const StoreRecord& record, uint64_t set);
 
 // Asks all servers to save. Returns the record with the request.
-// Errors: NotFound if there is no such store; Unsupported if a server saves nothing, which it names;
-// Contended when the record keeps changing; those of Bootstrap::Get.
+// Errors: NotFound if there is no such store; Unsupported with the name of a server that saves
+// nothing; Contended when the record keeps changing; those of Bootstrap::Get.
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store);
 
 // Notes that a server has saved a file of that set. `region`: where its memory is meanwhile, as in

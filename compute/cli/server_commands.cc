@@ -51,7 +51,7 @@ Result<StoreRecord> SaveTogether(const Context& context) {
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(context.open.bootstrap));
   BOOST_OUTCOME_TRY(asked, RequestSave(*bootstrap, store));
   Progress progress({.verb = "saving", .unit = "servers", .total = asked.servers.size()});
-  // Those that serve again, as another incarnation.
+  // Each server serves again, as another incarnation.
   const auto are_done = [&](const StoreRecord& now) {
     const auto done = std::ranges::count_if(asked.servers, [&](const MemberRecord& before) {
       const MemberRecord* const entry = now.Find(before.server);

@@ -86,8 +86,8 @@ TEST_F(LinksTest, NothingMakesLossesEndless) {
   EXPECT_GT(restarts, kMostRestarts);
 }
 
-// Registering with a server is no restart that counts, unless it fails and the operation goes on with
-// the memory of others.
+// Registering with a server is no restart that counts, unless it fails and the operation goes on
+// with the memory of others.
 TEST_F(LinksTest, NorDoesAServerThatCannotBeRegisteredWith) {
   ServerInfo other;
   other.id = kReturning;

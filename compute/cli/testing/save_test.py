@@ -59,6 +59,16 @@ class SaveTest(unittest.TestCase):
         with open(path, "rb") as file:
             return file.read()
 
+    def two_servers(self):
+        """With a directory each, and records on both."""
+        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
+        for directory in directories:
+            os.mkdir(directory)
+        servers = [self.memory(save=directory) for directory in directories]
+        records = self.records(3000)
+        self.load(records)
+        return directories, servers, records
+
     def lose_record(self):
         for name in glob.glob(f"{self.bench.directory}/bootstrap/*"):
             if os.path.isfile(name):
@@ -122,12 +132,7 @@ class Restart(SaveTest):
 
 class SaveCommand(SaveTest):
     def test_saves_what_all_servers_hold_while_clients_write(self):
-        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
-        for directory in directories:
-            os.mkdir(directory)
-        servers = [self.memory(save=directory) for directory in directories]
-        records = self.records(3000)
-        self.load(records)
+        directories, servers, records = self.two_servers()
         # A client that counts: each of its writes is made after the one before was acknowledged.
         writer = self.bench.start()
         count = 0
@@ -178,12 +183,7 @@ class SaveCommand(SaveTest):
         self.gossamer("save", "more", status=2)
 
     def test_a_set_that_is_not_of_all_servers_is_not_mixed_with_another(self):
-        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
-        for directory in directories:
-            os.mkdir(directory)
-        servers = [self.memory(save=directory) for directory in directories]
-        records = self.records(3000)
-        self.load(records)
+        directories, servers, records = self.two_servers()
         self.gossamer("save")
         self.load(self.records(300))
         servers[0].stop()                 # saves,

@@ -4,9 +4,9 @@
 // It renews each lease four times in its length, and again at once while memory waits for this
 // compute server (rule G4). After a failure it reconnects and registers again. If the lease has
 // ended meanwhile, sessions register again too, and their lease must also be renewed. A failure is
-// logged once until renewals succeed again. A server that is to come back is looked for: sessions do
-// that only when they need it, and until this compute server has a lease there again, sweeps leave
-// alone what it had. Where leases do not expire, renewals only tell of
+// logged once until renewals succeed again. A server that is to come back is looked for: sessions
+// do that only when they need it, and until this compute server has a lease there again, sweeps
+// leave alone what it had. Where leases do not expire, renewals only tell of
 // epochs and of waiting memory: the first one is due after kWithoutExpiry, so that a process that
 // soon ends makes no connection for it.
 //

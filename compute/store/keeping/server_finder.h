@@ -41,7 +41,7 @@ class ServerFinder {
   // Call when memory is short: somebody may have started another server. Has the thread look, if
   // the last look was some time ago, and returns at once. Does nothing without a thread.
   void LookForNew();
-  // Ends the searches under way. Those that begin afterwards find nothing.
+  // Ends the searches under way. A search that begins afterwards finds nothing.
   void Stop();
 
  private:
