@@ -9,7 +9,7 @@
 // session, so that nothing of it lands any more (rule U1). If the lease in the lock's word is still
 // this compute server's, the lock is released by CAS from that word. Otherwise the lock is void.
 // Both steps go over one endpoint that no session uses. An unreachable server is tried again after
-// kTryAgain, or four times as long as the last try took.
+// kTryAgain, or four times as long as the last try took, up to 2 s.
 //
 // Thread-safety: thread-safe. Polled sessions, coroutines that wait for a place, and the lease
 // keeper call `Tend`; one thread at a time does the work.
@@ -69,6 +69,11 @@ class OrphanedLocks {
   uint64_t CountFailures(ServerId server);
   // Whether a lock of the server is orphaned.
   bool HasOn(ServerId server);
+  // An operation has waited in vain, for as long as one does, for a lock of `server` to be settled.
+  void NoteGivenUp(ServerId server, Clock::time_point now);
+  // Whether that was less than kTryAgain ago. Others do not wait then: those of a batch would wait
+  // one after the other.
+  bool WasGivenUp(ServerId server, Clock::time_point now);
 
  private:
   struct Link {
@@ -93,6 +98,7 @@ class OrphanedLocks {
   std::list<Orphan> news_;
   std::set<ServerId> wanted_;
   std::map<ServerId, uint64_t> failures_;
+  std::map<ServerId, Clock::time_point> given_up_at_;
   std::atomic<size_t> count_ = 0;
 };
 

@@ -27,10 +27,12 @@ inline constexpr std::chrono::milliseconds kSilentRegistration{100};
 inline constexpr uint32_t kMostSilences = 2;
 
 // How long to pause after a failed try to reach a server: four times as long as the try took, so
-// that tries, which block others, are rare, but at least `least`.
+// that tries, which block others, are rare. But at least `least`; and at most kLongestRest, because
+// operations wait for the server no longer than `reconnect_ms`, and it may be back the next moment.
+inline constexpr std::chrono::milliseconds kLongestRest{2000};
 template <typename Duration>
 constexpr Duration RestAfterTry(Duration took, Duration least = Duration{0}) {
-  return std::max(least, 4 * took);
+  return std::clamp<Duration>(4 * took, least, kLongestRest);
 }
 
 struct Registration {

@@ -20,8 +20,7 @@ void SimulatedClient::PutByEachSession() {
   }
 }
 
-// A store that failed to reach a memory server rests before it tries again: four times as long as
-// the try took.
+// A store that failed to reach a memory server rests before it tries again (RestAfterTry).
 void SimulatedClient::SettleLocks() {
   constexpr std::chrono::seconds kLongest{5};
   store_->StopMerging();  // from here on one session at a time is driven

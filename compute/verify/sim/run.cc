@@ -23,12 +23,7 @@ namespace {
 
 // A run makes no progress if no operation ends in so many steps, or for so long.
 constexpr uint64_t kMostStepsWithoutEnd = 10'000'000;
-std::chrono::milliseconds LongestWithoutEnd(const Plan& plan) {
-  constexpr std::chrono::seconds kOfOneOperation{60};
-  // The operations of a client that was killed do not end: those of a batch may wait for a memory
-  // server one after the other, and until then the client is not replaced.
-  return kOfOneOperation + plan.work.longest_batch * std::chrono::milliseconds(plan.reconnect_ms);
-}
+constexpr std::chrono::seconds kLongestWithoutEnd{60};
 constexpr uint64_t kStepsBetweenOwners = 128;
 constexpr uint64_t kStepsBetweenUses = 1024;
 // Values name lives by 12 bits.
@@ -278,9 +273,8 @@ class Run {
         time_at_end = network_.Now();
       } else if (result_.counts.steps - steps_at_end > kMostStepsWithoutEnd) {
         return StandStill(fmt::format("no operation ends through {} steps", kMostStepsWithoutEnd));
-      } else if (network_.Now() - time_at_end > LongestWithoutEnd(plan_)) {
-        return StandStill(
-            fmt::format("no operation ends for {} ms", LongestWithoutEnd(plan_).count()));
+      } else if (network_.Now() - time_at_end > kLongestWithoutEnd) {
+        return StandStill(fmt::format("no operation ends for {} s", kLongestWithoutEnd.count()));
       }
     }
   }

@@ -59,8 +59,7 @@ bool MakesAnotherStore(const Fault& fault, const FailedCall& failed) {
 
 // A stopped server answers no calls; nothing else changes, and no write is lost. But a write whose
 // connection is lost meanwhile cannot be settled without a new one. A store opened without the
-// server meanwhile waits four times as long as the server was silent before it asks again
-// (OpenStore::LearnServer).
+// server meanwhile rests before it asks again (RestAfterTry).
 bool ExplainsStop(const Fault& fault, const FailedCall& failed) {
   const bool was_silent = Has(failed, "does not answer within");
   if (failed.code == Code::kMaybeApplied) return failed.call == Call::kWrite && was_silent;
