@@ -30,6 +30,14 @@ void OrphanedLocks::Stop() {
   count_ = 0;
 }
 
+std::unique_lock<std::mutex> OrphanedLocks::PauseFor(ServerId server) {
+  std::unique_lock lock(mutex_);
+  while (scheduler_ && links_[server].is_busy) {
+    if (!scheduler_->RunOnce()) scheduler_->endpoint().Yield();
+  }
+  return lock;
+}
+
 void OrphanedLocks::Add(Orphan orphan) {
   {
     const std::lock_guard guard(news_mutex_);

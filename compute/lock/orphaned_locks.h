@@ -58,6 +58,9 @@ class OrphanedLocks {
   // While the result lives, no other thread settles, and the caller may use the endpoint. The
   // caller's polls resume tasks under way: settling must take no lock that a caller holds.
   [[nodiscard]] std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
+  // Likewise, and no task for `server` is under way: the caller may replace the endpoint's queue
+  // pair to it. Blocks for up to the connection timeout if the server is silent.
+  [[nodiscard]] std::unique_lock<std::mutex> PauseFor(ServerId server);
 
   void Add(Orphan orphan);
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }

@@ -116,10 +116,6 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
   link.is_busy = true;
   const Clock::time_point began = scheduler_.Now();
   Status replaced = co_await ReplaceQueuePair(op, server);
-  const bool is_known = servers_.Find(server) != nullptr;
-  if (!replaced && is_known && replaced.error().code == Code::kNodeUnreachable) {
-    replaced = CannotReach(server, replaced.error().message);
-  }
   // An operation that has waited for other servers, too, gives up sooner than others would.
   const bool gives_up_early =
       servers_.ComesBack(server) && scheduler_.Now() - began < hooks_.reconnect;
@@ -131,6 +127,12 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
   }
   SetIdle(link);
   co_return replaced;
+}
+
+// Behind a search, which knows more: what does not answer may be a former process of the server.
+Error Links::WhyInVain(ServerId server, const Error& lost, const Error& searched) const {
+  const bool was_searched = servers_.ComesBack(server) || servers_.HasLeft(server);
+  return was_searched ? searched : CannotReach(server, lost.message);
 }
 
 Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
@@ -157,7 +159,7 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
     if (!request.status) {
       if (request.status.error().code != Code::kNodeUnreachable) co_return request.status;
       const Status may_try = co_await AwaitReturn(op, server, incarnation);
-      if (!may_try) co_return request.status;
+      if (!may_try) co_return WhyInVain(server, request.status.error(), may_try.error());
       attempt = next_attempt;
       continue;
     }
@@ -175,15 +177,14 @@ Task<Status> Links::ReplaceQueuePair(Op& op, ServerId server) {
     if (code != Code::kFenced && code != Code::kNodeUnreachable) co_return registered.error();
     if (silences == kMostSilences) {
       const Status may_try = co_await AwaitReturn(op, server, incarnation);
-      if (!may_try) co_return registered.error();
+      if (!may_try) co_return WhyInVain(server, registered.error(), may_try.error());
       silences = 0;
     }
     why = registered.error().message;
     co_await pauses_.After(++attempt);
   }
-  co_return MakeError(
-      Code::kNodeUnreachable,
-      fmt::format("{} registrations failed, the last one as: {}", kMaxRegistrations, why));
+  co_return CannotReach(
+      server, fmt::format("{} registrations failed, the last one as: {}", kMaxRegistrations, why));
 }
 
 bool Links::IsLate(Op& op) const {

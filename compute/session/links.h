@@ -255,6 +255,8 @@ class Links {
   static void Account(Op& op, const Batch& batch);
   void StartRoundTrip(Op& op) const { ++op.wire.round_trips; }
   Task<Status> ReplaceQueuePair(Op& op, ServerId server);
+  // The error of a replacement that ended as `lost` and behind it, in AwaitReturn, as `searched`.
+  Error WhyInVain(ServerId server, const Error& lost, const Error& searched) const;
   // Whether `reconnect` has passed since the first call, which is at the operation's first loss.
   bool IsLate(Op& op) const;
   void SetIdle(Link& link) {

@@ -186,7 +186,7 @@ Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& membe
   for (int tries = 1;; ++tries) {
     // A silent server is noticed here. Sessions open and close and locks are settled meanwhile.
     Status connected = port_->Connect(member.server, member.address, member.incarnation);
-    const auto pause = shared_->orphans.Pause();
+    const auto pause = shared_->orphans.PauseFor(member.server);
     if (connected) connected = ConnectControl(member.server);
     if (!connected && connected.error().code == Code::kNodeUnreachable) {
       return CannotBeReached(member.server, member.address, connected.error().message);

@@ -67,7 +67,7 @@ Result<StoreRecord> OpenStore::FindRecordOf(ServerId server, uint64_t gone) {
   }
   if (member == nullptr) return unknown;
   if (gone != 0 && member->incarnation == gone) {
-    return MakeError(Code::kNodeUnreachable, name + " has not come back yet");
+    return CannotBeReached(server, member->address, "it has not come back yet");
   }
   return found;
 }
