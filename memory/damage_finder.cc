@@ -13,19 +13,6 @@
 #include "proto/region.h"
 
 namespace gossamer {
-namespace {
-
-// As much of a leaf's low fence as its trailer has, and the trailer itself need not be valid.
-Key KnownLow(std::span<const std::byte> trailer) {
-  Trailer stored;
-  std::memcpy(static_cast<void*>(&stored), trailer.data(), sizeof stored);
-  const KeyView bytes(stored.low.bytes.data(), stored.low.bytes.size());
-  return Key(stored.low.whole() ? *stored.low.whole()
-                                : bytes.substr(0, LowFenceMark::kBytes - sizeof(uint32_t)));
-}
-
-}  // namespace
-
 DamageFinder::DamageFinder(LivingRegion region)
     : region_(std::move(region)), geometry_(region_.parameters), recognizer_(geometry_) {}
 

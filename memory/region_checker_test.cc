@@ -14,7 +14,7 @@
 #include "common/random.h"
 #include "common/testing/seed.h"
 #include "proto/internal_node.h"
-#include "proto/leaf.h"
+#include "proto/leaf_test_support.h"
 #include "proto/region.h"
 #include "proto/value_block.h"
 
@@ -78,15 +78,11 @@ class RegionCheckerTest : public ::testing::TestWithParam<uint32_t> {
   std::vector<std::byte> Leaf(RemotePtr leaf, const std::vector<Entry>& entries,
                               uint32_t version = 1, const std::string& low = "k",
                               const std::string& high = "kz") const {
-    LeafContent content;
-    content.version = NodeVersion{version};
-    content.low = low;
-    content.high = HighFence::At(high);
-    content.sibling = RemotePtr(ServerId{0}, 8192, 0);
-    content.entries = entries;
-    std::vector<std::byte> node(GetParam());
-    EXPECT_TRUE(EncodeLeaf(node, leaf, geometry_, content));
-    return node;
+    const test::LeafImage image{.node_bytes = GetParam(),
+                                .leaf = leaf,
+                                .version = NodeVersion{version},
+                                .range = {low, HighFence::At(high)}};
+    return image.TryEncode(entries).value();
   }
   // With entries in most units.
   std::vector<std::byte> FullLeaf(RemotePtr leaf, uint32_t version = 1,

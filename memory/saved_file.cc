@@ -23,6 +23,7 @@
 #include "common/text/human.h"
 #include "memory/chunk_allocator.h"
 #include "memory/heap_map.h"
+#include "memory/repeated_sums.h"
 
 namespace gossamer {
 namespace {
@@ -66,17 +67,23 @@ std::span<std::byte> BlockAt(const KeptRegion::Parts& parts, uint64_t at) {
   return of(MapAt(header), parts.map);
 }
 
+RestingRegion Resting(const KeptRegion::Parts& parts, const RegionHeader& header) {
+  const std::span<std::byte> bytes = parts.memory.region;
+  return {bytes, header,
+          HeapMap::Left(parts.map, ChunkAllocator::GrainsOf(kHeapOffset, bytes.size()))};
+}
+
 // ---- Writing
 
 // Writes the blocks in their order, each of which one of several threads compresses.
 class BlockWriter {
  public:
-  BlockWriter(int file, const KeptRegion::Parts& parts)
+  BlockWriter(int file, const KeptRegion::Parts& parts, const RegionHeader& header)
       : file_(file),
         parts_(parts),
         end_(PagesAt(FileHeaderOf(parts))),
-        map_(HeapMap::Left(parts.map,
-                           ChunkAllocator::GrainsOf(kHeapOffset, parts.memory.region.size()))) {}
+        resting_(Resting(parts, header)),
+        repeated_(resting_, Threads()) {}
 
   Status Run(const SavedFileProgress& progress) {
     {
@@ -114,16 +121,18 @@ class BlockWriter {
     ZSTD_freeCCtx(context);
   }
 
-  // What to save of the block: all of it, but free memory as zeros, in `buffer`.
+  // What to save of the block: all of it, but free memory as zeros, and checksums that are
+  // repeated, in `buffer`.
   std::span<const std::byte> Source(uint64_t at, std::span<std::byte> buffer) const {
     const std::span<const std::byte> block = BlockAt(parts_, at);
     if (at >= parts_.memory.region.size()) return block;
     const std::span<std::byte> copy = buffer.first(block.size());
     uint64_t from = std::min<uint64_t>(block.size(), kHeapOffset - std::min(at, kHeapOffset));
     std::memcpy(copy.data(), block.data(), from);
-    const uint64_t heap_end = kHeapOffset + map_.grains() * HeapMap::kGrain;
+    const HeapMap& map = resting_.map;
+    const uint64_t heap_end = kHeapOffset + map.grains() * HeapMap::kGrain;
     while (from < block.size() && at + from < heap_end) {
-      const HeapMap::Run run = map_.RunAt((at + from - kHeapOffset) / HeapMap::kGrain);
+      const HeapMap::Run run = map.RunAt((at + from - kHeapOffset) / HeapMap::kGrain);
       const uint64_t end =
           std::min<uint64_t>(block.size(), kHeapOffset + run.end * HeapMap::kGrain - at);
       // What waits for its owner is free once that has ended, as it has.
@@ -135,6 +144,7 @@ class BlockWriter {
       from = end;
     }
     std::memset(copy.data() + from, 0, block.size() - from);
+    repeated_.LeaveOut(at, copy);
     return copy;
   }
 
@@ -167,7 +177,8 @@ class BlockWriter {
   const int file_;
   const KeptRegion::Parts& parts_;
   const uint64_t end_;
-  const HeapMap map_;
+  const RestingRegion resting_;
+  const RepeatedSums repeated_;
   std::atomic<uint64_t> next_ = 0;
   std::mutex mutex_;
   std::condition_variable turn_;
@@ -184,7 +195,7 @@ std::span<const std::byte> BytesOf(const Object& object) {
 Status WriteTo(int file, const SavedFileHeader& header, const KeptRegion::Parts& parts,
                const SavedFileProgress& progress) {
   BOOST_OUTCOME_TRYV(BlockWriter::WriteAll(file, BytesOf(header)));
-  BlockWriter writer(file, parts);
+  BlockWriter writer(file, parts, header.region);
   BOOST_OUTCOME_TRYV(writer.Run(progress));
   const uint64_t blocks = writer.blocks();
   SavedBlock end{kSavedEnd, sizeof blocks, 0};
@@ -379,16 +390,19 @@ Result<SavedFile> SavedFile::Open(const std::string& path) {
         path, Code::kCorruption,
         fmt::format("it ends at byte {}, within its header: nothing of it can be read", got));
   }
-  if (header.version != kSavedFileVersion || header.file.version != kRegionFileVersion ||
+  const bool is_known =
+      header.version >= kFirstSavedFileVersion && header.version <= kSavedFileVersion;
+  if (!is_known || header.file.version != kRegionFileVersion ||
       header.region.format_version != kFormatVersion) {
     return CannotUse(
         path, Code::kUnsupported,
-        fmt::format("it has version {} of saved files, {} of region files and {} of the store's "
-                    "format; this build reads {}, {} and {}: load it with the build that has saved "
-                    "it, write the data to a file with `gossamer dump`, and load that into a new "
-                    "store",
-                    header.version, header.file.version, header.region.format_version,
-                    kSavedFileVersion, kRegionFileVersion, kFormatVersion));
+        fmt::format(
+            "it has version {} of saved files, {} of region files and {} of the store's "
+            "format; this build reads {} to {}, {} and {}: load it with the build that has saved "
+            "it, write the data to a file with `gossamer dump`, and load that into a new "
+            "store",
+            header.version, header.file.version, header.region.format_version,
+            kFirstSavedFileVersion, kSavedFileVersion, kRegionFileVersion, kFormatVersion));
   }
   std::string problem;
   if (header.checksum != HeaderChecksum(header)) {
@@ -426,6 +440,9 @@ Result<SavedFile::Loaded> SavedFile::LoadInto(KeptRegion& region, bool salvage,
                     loaded.first_damaged_at, file_bytes_,
                     HumanBytes(loaded.blocks * kSavedBlockBytes)));
   }
+  const RestingRegion resting = Resting(parts, header_.region);
+  // Whoever goes on with the region checks its map, too, and refuses it.
+  if (resting.map.Check(kHeapOffset)) RepeatedSums::PutBack(resting, Threads());
   // The sizes of the parts are those of `region`, whatever the file's pages were.
   std::memcpy(parts.memory.region.data() + kRegionFileHeaderAt, &own, sizeof own);
   region.EndLife();

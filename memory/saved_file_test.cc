@@ -17,6 +17,9 @@
 #include "common/bootstrap/test_support.h"
 #include "common/testing/seed.h"
 #include "memory/chunk_allocator.h"
+#include "memory/repeated_sums.h"
+#include "proto/leaf_test_support.h"
+#include "proto/value_block.h"
 
 namespace gossamer {
 namespace {
@@ -26,6 +29,8 @@ using ::testing::HasSubstr;
 constexpr uint64_t kRegionBytes = uint64_t{10} << 20;
 constexpr uint64_t kChunkBytes = uint64_t{256} << 10;
 constexpr uint64_t kHolder = 77;
+constexpr StoreParameters kParameters{1024, 32, 16};
+constexpr ServerId kServer{3};
 
 class SavedFileTest : public ::testing::Test {
  protected:
@@ -43,8 +48,8 @@ class SavedFileTest : public ::testing::Test {
     header.region_bytes = kRegionBytes;
     header.lock_table_bytes = 4096;
     header.chunk_bytes = kChunkBytes;
-    header.parameters = {1024, 32, 16};
-    header.server_id = 3;
+    header.parameters = kParameters;
+    header.server_id = static_cast<uint16_t>(ToInteger(kServer));
     header.checksum = HeaderChecksum(header);
     region_->BeginLife(header);
     region_->NoteGiven({11, 12});
@@ -57,7 +62,7 @@ class SavedFileTest : public ::testing::Test {
     }
     const uint64_t grains = ChunkAllocator::GrainsOf(kHeapOffset, kRegionBytes);
     HeapMap map = HeapMap::New(region_->map(), grains);
-    map.SetHolder(1, {.lease = {}, .client_uuid = kHolder});
+    map.SetHolder(1, {.lease = {ComputeId{1}, 1}, .client_uuid = kHolder});
     HeapMap::Use held;
     held.owner = 1;
     HeapMap::Use waiting = held;
@@ -81,6 +86,35 @@ class SavedFileTest : public ::testing::Test {
     std::string("try").copy(header_.store.data(), header_.store.size());
   }
 
+  // A leaf in held memory, and blocks of values to which its entries refer.
+  struct Referring {
+    std::vector<BlockRef> blocks;
+    uint64_t leaf_at;
+  };
+  Referring WriteLeafWithBlocks() {
+    const RemotePtr leaf(kServer, 128 << 10, 7);
+    Referring written{{}, leaf.offset()};
+    std::vector<std::string> keys;
+    std::vector<test::Stored> stored;
+    for (uint32_t i = 0; i < 10; ++i) {
+      const BlockPtr pointer(kServer, (256 << 10) + i * uint64_t{256}, static_cast<uint8_t>(i));
+      const std::string value(100 + i, static_cast<char>('a' + i));
+      const BlockRef ref =
+          EncodeBlock(pointer, value, region_->memory().region.data() + pointer.offset());
+      written.blocks.push_back(ref);
+      keys.push_back("k" + std::to_string(i));
+      stored.push_back(test::StoredBlock(ref.pointer, ref.length, ref.checksum));
+    }
+    std::vector<Entry> entries;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      entries.push_back({keys[i], stored[i].bytes, stored[i].kind});
+    }
+    const test::LeafImage image{
+        .node_bytes = kParameters.node_bytes, .leaf = leaf, .range = {"k", HighFence::At("l")}};
+    std::ranges::copy(image.TryEncode(entries).value(),
+                      region_->memory().region.begin() + static_cast<ptrdiff_t>(leaf.offset()));
+    return written;
+  }
   Result<uint64_t> Save(const std::string& path) const {
     return WriteSavedFile(path, header_, *region_);
   }
@@ -147,6 +181,54 @@ TEST_F(SavedFileTest, ComesBackAsItWas) {
   EXPECT_EQ(loaded->earlier(), region_->earlier());
   // What is free is not in the file: 49,000 of 163,712 grains are held.
   EXPECT_LT(std::filesystem::file_size(path), 4u << 20);
+}
+
+// What a leaf's entries repeat, the file has once; what was loaded has it twice again.
+TEST_F(SavedFileTest, ChecksumsOfBlocksComeFromTheirEntries) {
+  const Referring written = WriteLeafWithBlocks();
+  const RestingRegion resting{
+      region_->memory().region, region_->last_life()->header,
+      HeapMap::Left(region_->map(), ChunkAllocator::GrainsOf(kHeapOffset, kRegionBytes))};
+  const RepeatedSums repeated(resting, 2);
+  std::vector<std::byte> copy(resting.bytes.begin(), resting.bytes.end());
+  repeated.LeaveOut(0, copy);
+  for (size_t at = 0; at < copy.size(); ++at) {
+    const bool is_left_out = std::ranges::any_of(written.blocks, [&](const BlockRef& ref) {
+      return at >= ref.ptr().offset() && at < ref.ptr().offset() + sizeof ref.checksum;
+    });
+    ASSERT_EQ(copy[at], is_left_out ? std::byte{0} : resting.bytes[at]) << at;
+  }
+  // Of a part, what is in that part.
+  const uint64_t from = written.blocks[4].ptr().offset();
+  std::vector<std::byte> part(resting.bytes.begin() + static_cast<ptrdiff_t>(from),
+                              resting.bytes.begin() + static_cast<ptrdiff_t>(from + 512));
+  repeated.LeaveOut(from, part);
+  EXPECT_TRUE(std::ranges::equal(part, std::span(copy).subspan(from, part.size())));
+
+  const auto loaded = NewRegion();
+  ASSERT_TRUE(SavedFile::Open(Saved()).value().LoadInto(*loaded, false));
+  EXPECT_TRUE(MemoryOf(*loaded) == Expected());
+}
+
+// A block that is not what its entry says, as of memory that was used again, keeps its checksum.
+TEST_F(SavedFileTest, BlocksThatNoEntryKnowsStayAsTheyAre) {
+  const Referring written = WriteLeafWithBlocks();
+  const std::span<std::byte> memory = region_->memory().region;
+  // Another generation, a byte of a value, a length, and a sum that is zero.
+  EncodeBlock(BlockPtr(kServer, written.blocks[0].ptr().offset(), 33), std::string(100, 'a'),
+              memory.data() + written.blocks[0].ptr().offset());
+  memory[written.blocks[1].ptr().offset() + 50] ^= std::byte{1};
+  memory[written.blocks[2].ptr().offset() + 4] ^= std::byte{1};
+  std::memset(memory.data() + written.blocks[3].ptr().offset(), 0, sizeof(uint32_t));
+  memory[written.blocks[3].ptr().offset() + 50] ^= std::byte{1};
+  const auto loaded = NewRegion();
+  ASSERT_TRUE(SavedFile::Open(Saved()).value().LoadInto(*loaded, false));
+  EXPECT_TRUE(MemoryOf(*loaded) == Expected());
+  // Of a leaf that is damaged, nothing is left out.
+  std::memset(memory.data() + written.leaf_at, 1, kParameters.node_bytes);
+  const auto again = NewRegion();
+  ASSERT_TRUE(SavedFile::Open(Saved()).value().LoadInto(*again, false));
+  EXPECT_TRUE(MemoryOf(*again) == Expected());
 }
 
 TEST_F(SavedFileTest, TheSameMemoryMakesTheSameFile) {

@@ -11,7 +11,8 @@
 
 namespace gossamer {
 
-// "store-5,region-1,saved-1": what a memory server keeps and reads. It reads no others.
+// "store-5,region-1,saved-2": what a memory server keeps and reads. It reads no others, but for saved
+// files from kFirstSavedFileVersion on.
 inline std::string FormatsText() {
   return fmt::format("store-{},region-{},saved-{}", kFormatVersion, kRegionFileVersion,
                      kSavedFileVersion);

@@ -27,6 +27,15 @@
 
 namespace gossamer {
 
+// As much of a leaf's low fence as its trailer has. The trailer itself need not be valid.
+inline Key KnownLow(std::span<const std::byte> trailer) {
+  Trailer stored;
+  std::memcpy(static_cast<void*>(&stored), trailer.data(), sizeof stored);
+  const KeyView bytes(stored.low.bytes.data(), stored.low.bytes.size());
+  return Key(stored.low.whole() ? *stored.low.whole()
+                                : bytes.substr(0, LowFenceMark::kBytes - sizeof(uint32_t)));
+}
+
 class NodeRecognizer {
  public:
   explicit NodeRecognizer(const LeafGeometry& geometry)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/test_support.h"
+#include "proto/leaf_test_support.h"
 
 namespace gossamer {
 namespace {
@@ -13,27 +13,16 @@ namespace {
 constexpr ServerId kServer{7};
 constexpr uint64_t kOffset = uint64_t{5} << 30;
 
-std::vector<Entry> SomeEntries(const std::vector<std::string>& keys) {
-  std::vector<Entry> entries;
-  for (const std::string& key : keys) entries.push_back({key, "value", Entry::Kind::kInline});
-  return entries;
-}
-
 class NodeRecognizerTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   std::vector<std::byte> LeafAt(RemotePtr pointer, const std::string& low,
                                 const std::string& high) const {
     const std::vector<std::string> keys = {low + "0", low + "1", low + "2"};
-    const std::vector<Entry> entries = SomeEntries(keys);
-    LeafContent content;
-    content.version = NodeVersion{9};
-    content.low = low;
-    content.high = HighFence::At(high);
-    content.sibling = RemotePtr(ServerId{1}, 4096, 3);
-    content.entries = entries;
-    std::vector<std::byte> node(GetParam());
-    EXPECT_TRUE(EncodeLeaf(node, pointer, geometry_, content));
-    return node;
+    std::vector<Entry> entries;
+    for (const std::string& key : keys) entries.push_back({key, "value"});
+    const test::LeafImage leaf{
+        .node_bytes = GetParam(), .leaf = pointer, .range = {low, HighFence::At(high)}};
+    return leaf.TryEncode(entries).value();
   }
   std::vector<std::byte> InternalAt(RemotePtr pointer) const {
     InternalNode node;

@@ -5,7 +5,8 @@
 //   SavedBlock with the place kSavedEnd, and 8 bytes: the number of blocks before it
 //
 // A block is kSavedBlockBytes of a region file (region_file.h), compressed: one frame of zstd
-// (RFC 8878). Memory that was free reads as zeros. The pages of queue pairs are left out.
+// (RFC 8878). Memory that was free reads as zeros. The pages of queue pairs are left out, and the
+// checksums of value blocks that entries of leaves repeat: they are zero.
 //
 // All numbers are little-endian. The files that were saved together, one of each server of a store,
 // are a *set*: they have the same `set`.
@@ -25,7 +26,8 @@
 namespace gossamer {
 
 inline constexpr uint64_t kSavedFileMagic = 0x4d454d4445564153;  // "SAVEDMEM"
-inline constexpr uint32_t kSavedFileVersion = 1;
+inline constexpr uint32_t kSavedFileVersion = 2;
+inline constexpr uint32_t kFirstSavedFileVersion = 1;  // no checksum is left out
 inline constexpr uint64_t kSavedBlockBytes = uint64_t{1} << 20;
 static_assert(kRegionFileUnit % kSavedBlockBytes == 0, "a block lies in one part of the file");
 

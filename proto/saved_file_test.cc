@@ -36,7 +36,7 @@ TEST(SavedFile, GoldenBytes) {
   const auto image = BytesOf(header);
   const Bytes bytes(image.begin(), image.end());
   EXPECT_EQ(ToHex(Bytes(bytes.begin(), bytes.begin() + 48)),
-            "53415645444d454d01000000a76bc9a6887766554433221103000000000000000201000000000000"
+            "53415645444d454d0200000000857826887766554433221103000000000000000201000000000000"
             "0400000000000000");
   EXPECT_EQ(ToHex(Bytes(bytes.begin() + 48, bytes.begin() + 56)), "474f5353414d4552");
   EXPECT_EQ(ToHex(Bytes(bytes.begin() + 120, bytes.begin() + 128)), "5247494f4e46494c");
