@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/magic.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "common/errno_reason.h"
+#include "common/file_lock.h"
 #include "common/process.h"
 #include "memory/touch_memory.h"
 
@@ -86,7 +86,7 @@ Status RegionFile::OpenExisting() {
 Status RegionFile::Lock() {
   const std::string file = fmt::format("/proc/self/fd/{}", file_.get());
   lock_ = UniqueFd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
-  if (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
+  if (lock_ && LockFile(lock_.get())) return Ok();
   const bool is_taken = lock_ && errno == EWOULDBLOCK;
   return CannotUse(Code::kInvalidArgument,
                    is_taken ? "another memory server uses it: a region has one server; stop that "

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/file_lock.h"
 #include "common/random_id.h"
 
 namespace gossamer::shm {
@@ -76,7 +77,7 @@ std::string FreshSocketPath() {
 UniqueFd TakeLockFile(const std::string& path) {
   for (;;) {
     UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return {};
+    if (!file || !LockFile(file.get())) return {};
     // The last owner may have removed the opened file; the lock would then protect nothing.
     struct stat opened{};
     struct stat named{};

@@ -20,7 +20,7 @@ std::string RuntimeDirectory();
 std::string FreshSocketPath();
 
 // An exclusive lock on the file at `path`, created if absent. Empty when another process holds it
-// (errno is EWOULDBLOCK) or the file cannot be opened (errno says why).
+// for kLockPatience (errno is EWOULDBLOCK) or the file cannot be opened (errno says why).
 UniqueFd TakeLockFile(const std::string& path);
 
 // Removes the sockets and lock files of this user's dead servers whose names FreshSocketPath()
