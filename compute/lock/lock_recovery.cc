@@ -50,10 +50,6 @@ Task<Status> RemoteLock::AwaitSettled() {
   OrphanedLocks& orphans = locks_->orphans;
   Links& links = locks_->links;
   if (const Error* why = links.WhyDown(server())) co_return *why;
-  const Error in_vain =
-      links.CannotReach(server(), "it was lost by an operation that may hold a lock there");
-  const Scheduler::Clock::time_point began = links.scheduler().Now();
-  if (orphans.WasGivenUp(server(), began)) co_return in_vain;
   uint64_t failures = orphans.CountFailures(server());
   uint64_t incarnation = links.IncarnationOf(server());
   orphans.TryAgain(server());
@@ -73,9 +69,9 @@ Task<Status> RemoteLock::AwaitSettled() {
     }
     co_await links.scheduler().SleepFor(look.Next());
   }
-  const Scheduler::Clock::time_point now = links.scheduler().Now();
-  if (is_late || now - began >= links.reconnect()) orphans.NoteGivenUp(server(), now);
-  if (!is_late) co_return in_vain;
+  if (!is_late) {
+    co_return links.CannotReach(server(), "it was lost by an operation that may hold a lock there");
+  }
   co_return MakeError(
       Code::kNodeUnreachable,
       fmt::format("memory server {} was lost by an operation that may hold a lock there, and what "

@@ -73,17 +73,6 @@ uint64_t OrphanedLocks::CountFailures(ServerId server) {
   return failures_[server];
 }
 
-void OrphanedLocks::NoteGivenUp(ServerId server, Clock::time_point now) {
-  const std::lock_guard guard(news_mutex_);
-  given_up_at_[server] = now;
-}
-
-bool OrphanedLocks::WasGivenUp(ServerId server, Clock::time_point now) {
-  const std::lock_guard guard(news_mutex_);
-  const auto found = given_up_at_.find(server);
-  return found != given_up_at_.end() && now - found->second < kTryAgain;
-}
-
 void OrphanedLocks::StartDue() {
   for (const Orphan& orphan : orphans_) {
     const ServerId server = orphan.place.server;

@@ -72,11 +72,6 @@ class OrphanedLocks {
   uint64_t CountFailures(ServerId server);
   // Whether a lock of the server is orphaned.
   bool HasOn(ServerId server);
-  // An operation has waited in vain, for as long as one does, for a lock of `server` to be settled.
-  void NoteGivenUp(ServerId server, Clock::time_point now);
-  // Whether that was less than kTryAgain ago. Others do not wait then: those of a batch would wait
-  // one after the other.
-  bool WasGivenUp(ServerId server, Clock::time_point now);
 
  private:
   struct Link {
@@ -101,7 +96,6 @@ class OrphanedLocks {
   std::list<Orphan> news_;
   std::set<ServerId> wanted_;
   std::map<ServerId, uint64_t> failures_;
-  std::map<ServerId, Clock::time_point> given_up_at_;
   std::atomic<size_t> count_ = 0;
 };
 

@@ -92,8 +92,6 @@ class Links {
 
   Scheduler& scheduler() { return scheduler_; }
   const Servers& servers() const { return servers_; }
-  // How long an operation waits for servers that are to come back.
-  std::chrono::milliseconds reconnect() const { return hooks_.reconnect; }
 
   // An operation that looks up its first pointer now.
   Op Begin() const {

@@ -166,12 +166,14 @@ Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
   for (size_t position = first; position < end; ++position) {
     if (batch.mode() == WriteMode::kModify) {
       const Status status = co_await writer_.ModifyUntilDone(
-          batch.key(position), batch.modification(position)->modifier());
+          batch.key(position), batch.modification(position)->modifier(), &sequence.patience());
       batch.SetResult(position, status);
       continue;
     }
-    const LeafWriter::Part part{std::exchange(path, {}), std::exchange(began, std::nullopt),
-                                &sequence};
+    const LeafWriter::Part part{.path = std::exchange(path, {}),
+                                .began = std::exchange(began, std::nullopt),
+                                .sequence = &sequence,
+                                .patience = &sequence.patience()};
     const Status status = co_await writer_.WriteUntilDone(
         batch.key(position), batch.value(position), batch.mode(), &part);
     batch.SetResult(position, status);
@@ -203,6 +205,7 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group, OperationSequ
     const size_t most = is_large ? batch.EndOfKey(first + kMostWrites - 1) : group.end;
     Op op = context_.links.Begin();
     op.began = std::exchange(group.began, std::nullopt).value_or(op.began);
+    sequence.patience().Begin(op);
     WriteTally tally;
     size_t end = most;
     Status status = co_await writer_.WriteGroup(op, batch, first, end, group.path, tally);
@@ -214,6 +217,7 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group, OperationSequ
       tally = {};
       status = co_await writer_.WriteGroup(op, batch, first, end, group.path, tally);
     }
+    sequence.patience().End(op, status);
     if (op.passed_over) context_.memory.TendPassedOver(op);
     op.wire.round_trips = sequence.Extend(op.wire.round_trips);
     writer_.Count(op, batch.mode(), tally, status.has_value());

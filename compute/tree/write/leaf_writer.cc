@@ -100,6 +100,8 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
   Op op = context_.links.Begin();
   Modification* const modification = part != nullptr ? part->modification : nullptr;
   if (part != nullptr && part->began) op.began = *part->began;
+  SharedPatience* const patience = part != nullptr ? part->patience : nullptr;
+  if (patience != nullptr) patience->Begin(op);
   op.kind = ClassOf(mode);
   Status status = Ok();
   for (bool is_first = true;; is_first = false) {
@@ -148,6 +150,7 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
     }
     status = Ok();
   }
+  if (patience != nullptr) patience->End(op, status);
   if (op.passed_over) context_.memory.TendPassedOver(op);
   if (part != nullptr && part->sequence != nullptr) {
     op.wire.round_trips = part->sequence->Extend(op.wire.round_trips);
@@ -156,7 +159,8 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
   co_return status;
 }
 
-Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
+Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier,
+                                         SharedPatience* patience) {
   using State = Modification::State;
   // The memory of what was noted is nobody else's as long as this runs.
   const RunningOperations::Scope scope(context_.running);
@@ -166,7 +170,7 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
   uint32_t unreadable = 0;
   for (uint32_t round = 0;; ++round) {
     const Moment began = context_.links.Now();
-    const Part part{.began = began, .modification = &modification};
+    const Part part{.began = began, .modification = &modification, .patience = patience};
     modification.Restart();
     const Status looked = co_await WriteUntilDone(key, {}, WriteMode::kModify, &part);
     if (!looked || modification.state() != State::kNoted) co_return looked;

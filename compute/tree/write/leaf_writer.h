@@ -42,6 +42,7 @@ class LeafWriter {
     OperationSequence* sequence =
         nullptr;  // only the round trips that lengthen its critical path are counted
     Modification* modification = nullptr;  // of kModify
+    SharedPatience* patience = nullptr;
   };
 
   // An operation of its own: started again after losses, and counted. kDelete ignores `value`. A
@@ -62,7 +63,8 @@ class LeafWriter {
   // Cost: as a put whose value is in the leaf. If the old or the new value is in a block: 2 RT
   // more, 1 RT more to read the old one, and all of it again whenever another write of the key came
   // between.
-  Task<Status> ModifyUntilDone(KeyView key, ValueModifier& modifier);
+  Task<Status> ModifyUntilDone(KeyView key, ValueModifier& modifier,
+                               SharedPatience* patience = nullptr);
 
   // Does the puts or deletes [first, end) of `batch`, as far as their keys lie in one leaf, and
   // moves `end` back to the first that does not. `path` leads to the leaf; without a node, it is
