@@ -232,6 +232,20 @@ TEST(DirectoryBootstrap, OneThatAServerHasMadeMayHaveMembersUntilTheyHaveLooked)
   EXPECT_TRUE(joining->MayHaveMembers("s").value());
 }
 
+// Regression: every server that started waited, until the clock came to that time again.
+TEST(DirectoryBootstrap, OneThatWasMadeBeforeTheClockWasSetBackIsNotMadeAnewUntilThen) {
+  const TemporaryDirectory directory;
+  const std::string made = directory.path() + "/stores/made";
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path() + "/stores").value();
+  ASSERT_TRUE(bootstrap->LockForJoin("s", milliseconds(0)));
+  using std::filesystem::last_write_time;
+  last_write_time(made, last_write_time(made) + std::chrono::years(1));
+  EXPECT_TRUE(bootstrap->MayHaveMembers("s").value());
+  EXPECT_LE(last_write_time(made), std::filesystem::file_time_type::clock::now());
+  last_write_time(made, last_write_time(made) - bootstrap->republish_wait());
+  EXPECT_FALSE(bootstrap->MayHaveMembers("s").value());
+}
+
 TEST(DirectoryBootstrap, ManyMakeOne) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/a/stores";

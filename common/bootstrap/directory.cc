@@ -184,7 +184,9 @@ class DirectoryBootstrap final : public Bootstrap {
   std::string url() const override { return "dir:" + place_.path(); }
 
  private:
-  // Whether a server has made the directory within the last republish_wait().
+  // Whether a server has made the directory within the last republish_wait(). If that is still to
+  // come, the clock was set back meanwhile: the time becomes now, so that the directory counts as
+  // made anew for no longer than one that was made now.
   bool IsMadeAnew(const UniqueFd& directory) const {
     struct stat made{};
     if (fstatat(directory.get(), kMadeFile, &made, AT_SYMLINK_NOFOLLOW) != 0) return false;
@@ -192,6 +194,9 @@ class DirectoryBootstrap final : public Bootstrap {
     clock_gettime(CLOCK_REALTIME, &now);
     const auto since = std::chrono::seconds(now.tv_sec - made.st_mtim.tv_sec) +
                        std::chrono::nanoseconds(now.tv_nsec - made.st_mtim.tv_nsec);
+    if (since < std::chrono::nanoseconds(0)) {
+      utimensat(directory.get(), kMadeFile, nullptr, AT_SYMLINK_NOFOLLOW);
+    }
     return since < republish_wait();
   }
 
