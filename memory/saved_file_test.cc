@@ -5,11 +5,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "common/testing/seed.h"
 #include "memory/chunk_allocator.h"
 #include "memory/repeated_sums.h"
+#include "memory/saved_files.h"
 #include "proto/leaf_test_support.h"
 #include "proto/value_block.h"
 
@@ -333,6 +336,31 @@ TEST_F(SavedFileTest, WhatDoesNotFitIsRemoved) {
   EXPECT_THAT(saved.error().message, HasSubstr("it cannot be written: "));
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_EQ(Save(directory_.path() + "/none/saved").error().code, Code::kInvalidArgument);
+}
+
+// ---- Files of several lives
+
+// Clocks are set back, and sets have random numbers.
+TEST_F(SavedFileTest, TheLatestIsOfTheLatestLifeWhateverTheClockSaid) {
+  constexpr std::chrono::hours kDay{24};
+  SavedFiles files = SavedFiles::Open(directory_.path(), "try").value();
+  ASSERT_TRUE(files.Take(ServerId{3}));
+  header_.saved_at_ms = 1'000'000'000;
+  auto modified = std::filesystem::file_time_type::clock::now();
+  for (const uint64_t set : {5, 9, 1, 7}) {
+    RegionHeader header = region_->last_life()->header;
+    ++header.incarnation;
+    header.checksum = HeaderChecksum(header);
+    region_->BeginLife(header);
+    region_->EndLife();
+    header_.set = set;
+    ASSERT_TRUE(Save(files.PartPath(set)));
+    ASSERT_TRUE(files.Publish(set));
+    std::filesystem::last_write_time(files.Path(set), modified);
+    EXPECT_EQ(files.Choose(std::nullopt).value()->header().set, set);
+    header_.saved_at_ms -= std::chrono::milliseconds(kDay).count();
+    modified -= kDay;
+  }
 }
 
 }  // namespace
