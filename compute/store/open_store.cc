@@ -24,6 +24,19 @@ namespace {
 // operation.
 constexpr int kMostTriesToAdd = 17;
 
+// Asks only the server with the root, which every operation needs. Others are probed on connecting.
+FindOptions FindingRoot(const std::string& store, const ComputePortOptions& options,
+                        std::chrono::milliseconds patience) {
+  FindOptions find;
+  find.store = store;
+  find.probe = [probe = FabricProbe(options.rdma, options.connection_timeout_ms)](
+                   const StoreRecord& record, const MemberRecord& member) {
+    return member.server == ServerId{0} ? probe(record, member) : Liveness::kAlive;
+  };
+  find.return_patience = patience;
+  return find;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& options) {
@@ -44,16 +57,9 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   BOOST_OUTCOME_TRYV(store->BeginObservation(options.observer));
   // First, because without the fabric every server would seem silent.
   BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
-  FindOptions find;
-  find.store = options.store;
-  // Probe only the server with the root, which every operation needs. Others are probed on
-  // connecting.
-  find.probe = [probe = FabricProbe(options.rdma, options.connection_timeout_ms)](
-                   const StoreRecord& record, const MemberRecord& member) {
-    return member.server == ServerId{0} ? probe(record, member) : Liveness::kAlive;
-  };
-  find.return_patience = std::chrono::milliseconds(options.reconnect_ms);
-  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap, find));
+  const auto patience = std::chrono::milliseconds(options.reconnect_ms);
+  BOOST_OUTCOME_TRY(record,
+                    FindStore(*bootstrap, FindingRoot(options.store, port_options, patience)));
   if (record.fabric != FabricKindName(fabric)) {
     return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
                                                  record.fabric + ", not on " + options.fabric);
@@ -126,7 +132,7 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
   return Ok();
 }
 
-Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
+Status OpenStore::Connect(StoreRecord record, const TreeOptions& options) {
   record_ = record;
   port_->RequirePathMtu(record.parameters.node_bytes);  // W2: a node is one packet
   shared_ =
@@ -136,14 +142,9 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
       shared_->servers, &shared_->allocator, &shared_->orphans, epochs_.get(),
       [this](ServerSearch& search) { return FindServer(search); });
   // First, because its address decides which device control_ uses.
-  const MemberRecord* const root = record.Find(ServerId{0});
-  if (root == nullptr) {
-    return MakeError(Code::kNodeUnreachable,
-                     "memory server 0, which has the tree's root, is not in the store's record");
-  }
-  BOOST_OUTCOME_TRYV(AddServer(record, *root));
+  BOOST_OUTCOME_TRYV(AddRoot(record, std::chrono::milliseconds(options.reconnect_ms)));
   for (const MemberRecord& member : record.servers) {
-    if (member.server == root->server) continue;
+    if (member.server == ServerId{0}) continue;
     if (ToInteger(member.server) >= Servers::kMaxServers) {
       return MakeError(
           Code::kUnsupported,
@@ -163,6 +164,29 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   }
   shared_->orphans.SettleOver(*control_, shared_->allocator);
   return Ok();
+}
+
+Status OpenStore::AddRoot(StoreRecord& record, std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    const MemberRecord* const root = record.Find(ServerId{0});
+    if (root == nullptr) {
+      return MakeError(Code::kNodeUnreachable,
+                       "memory server 0, which has the tree's root, is not in the store's record");
+    }
+    Status added = AddServer(record, *root);
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const bool has_ended = !added && added.error().code == Code::kNodeUnreachable;
+    const bool may_be_back = has_ended && root->comes_back() && left.count() > 0;
+    if (!may_be_back || bootstrap_ == nullptr || !port_options_) return added;
+    // It has ended since it was found, such as to save.
+    BOOST_OUTCOME_TRY(
+        found, FindStore(*bootstrap_, FindingRoot(record.store, port_options_->second, left)));
+    if (found.store_id != record.store_id) return added;
+    record = std::move(found);
+    record_ = record;
+  }
 }
 
 void OpenStore::OnFirstOrphan() {

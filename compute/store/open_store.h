@@ -104,7 +104,10 @@ class OpenStore final : public Store, StoreEvents {
   // Connects to and registers with the servers of `record`, and checks that each matches it.
   // Unreachable servers other than server 0 are left out, and tried again when something of theirs
   // is needed.
-  Status Connect(const StoreRecord& record, const TreeOptions& options);
+  Status Connect(StoreRecord record, const TreeOptions& options);
+  // Adds server 0. If that has ended, and is to come back, waits for it for `patience`, and reads
+  // `record` anew.
+  Status AddRoot(StoreRecord& record, std::chrono::milliseconds patience);
   // Uses control_, with the orphans paused, once the server has answered.
   // Errors: NodeUnreachable if the server cannot be reached.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);

@@ -148,6 +148,24 @@ TEST_F(ReturnTest, OperationsWaitUntilTheServerIsBack) {
   EXPECT_THAT(store->Check({}).value().problems, IsEmpty());
 }
 
+// Regression: where server 0 ended after it had been asked whether it lives, the opening failed.
+TEST_F(ReturnTest, AStoreIsOpenedWhateverServerHasJustEnded) {
+  ASSERT_NO_FATAL_FAILURE(Fill(*Open()->NewSession().value(), 1));
+  std::atomic<bool> is_over = false;
+  std::thread client([&] {
+    OpenOptions options;
+    options.bootstrap = bootstrap_->url();
+    while (!is_over) {
+      const auto store = Store::Open(options);
+      ASSERT_TRUE(store) << store.error().ToString();
+      EXPECT_EQ(store.value()->NewSession().value()->Get(KeyOf(1)).value(), ValueOf(1, 1));
+    }
+  });
+  for (size_t i = 0; i < 60; ++i) Return(i % 4 == 3 ? 1 : 0);
+  is_over = true;
+  client.join();
+}
+
 TEST_F(ReturnTest, OneThatJoinedLaterIsWaitedForAsWell) {
   const std::unique_ptr<Store> store = Open();
   std::unique_ptr<EmbeddedMemory> third = StartMemory({}, RegionOf(2));
