@@ -214,7 +214,7 @@ Result<uint64_t> WriteSavedFile(const std::string& path, SavedFileHeader header,
                                 const KeptRegion& region, const SavedFileProgress& progress) {
   header.magic = kSavedFileMagic;
   header.version = kSavedFileVersion;
-  header.sequence = region.last_life()->sequence;
+  header.sequence = std::max(header.sequence, region.last_life()->sequence);
   header.region = region.last_life()->header;
   header.file = FileHeaderOf(region.parts());
   header.checksum = HeaderChecksum(header);

@@ -24,7 +24,8 @@ inline constexpr unsigned kSavedFileThreads = 8;
 using SavedFileProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Writes what the last life on `region` has left to a new file, and the file to its disk. `header`
-// says what is saved; its sizes, sequence, magic, version and checksum are filled in.
+// says what is saved; its sizes, magic, version and checksum are filled in, and its sequence is that
+// of the life, unless it has a higher one.
 // Returns: its bytes.
 // Errors: InvalidArgument if the file cannot be made; NoResources if there is no room. The file is
 // removed then. Each names the file.

@@ -103,6 +103,15 @@ Result<std::optional<SavedFile>> SavedFiles::Choose(
   return chosen;
 }
 
+uint64_t SavedFiles::NextSequence() const {
+  uint64_t highest = 0;
+  for (const std::string& name : Names(Prefix(), kSavedEnding)) {
+    const auto file = SavedFile::Open(directory_ + "/" + name);
+    if (file) highest = std::max(highest, file.value().header().sequence);
+  }
+  return highest + 1;
+}
+
 Status SavedFiles::Publish(uint64_t set) const {
   const UniqueFd directory(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (::rename(PartPath(set).c_str(), Path(set).c_str()) == 0 && directory &&

@@ -42,6 +42,10 @@ class SavedFiles {
   // Errors: as SavedFile::Open.
   Result<std::optional<SavedFile>> Choose(const std::optional<StoreRecord>& record) const;
 
+  // A sequence for the next file: higher than those of all that are there. Lives alone do not order
+  // files: a store that has gone back to an earlier file, or is a new one, has fewer.
+  uint64_t NextSequence() const;
+
   // Where to write a file of that set, and its name once it is published.
   std::string PartPath(uint64_t set) const;
   std::string Path(uint64_t set) const;

@@ -146,6 +146,7 @@ Result<StoreRecord> ServerLives::Save() {
   const SavedFiles& files = *save_.files;
   SavedFileHeader header{};
   header.set = SetOf(record);
+  header.sequence = files.NextSequence();
   header.saved_at_ms = NowInMs();
   header.servers = static_cast<uint16_t>(record.servers.size());
   options_.join.store.copy(header.store.data(), header.store.size());

@@ -36,7 +36,7 @@ struct SavedFileHeader {
   uint32_t version;
   uint32_t checksum;  // CRC32C of the header with this field 0
   uint64_t set;
-  uint64_t sequence;     // of the life that was saved: of two files of a server, the later has more
+  uint64_t sequence;     // of two files of a server in one directory, the later has more
   uint64_t saved_at_ms;  // since 1970, by the clock of the machine, which may be set back
   uint16_t servers;      // of the store, at that time
   std::array<uint16_t, 3> reserved;

@@ -196,6 +196,49 @@ class SaveCommand(SaveTest):
         self.expect(records)
 
 
+class Back(SaveTest):
+    def copy(self, path):
+        return self.bench.file(os.path.basename(path), self.bytes_of(path))
+
+    def expect_to_go_on(self, directories, servers, records):
+        """The first to stop keeps two files, of which it begins with the later one, as its record is lost."""
+        more = self.records(200)
+        self.load(more)
+        for server in servers:
+            self.assertEqual(server.stop(), 0)
+        self.assertEqual([len(self.files(directory)) for directory in directories], [2, 1])
+        self.lose_record()
+        for directory in directories:
+            self.memory(save=directory)
+        self.expect(records | more)
+
+    # Regression: files were ordered by the number of lives of what they hold.
+    def test_a_store_that_has_gone_back_goes_on_from_there(self):
+        directories, servers, records = self.two_servers()
+        self.gossamer("save")
+        backup = [self.copy(self.files(directory)[0]) for directory in directories]
+        for _ in range(4):
+            self.load(self.records(20))
+            self.gossamer("save")
+        for server in servers:
+            server.stop(signal.SIGKILL)
+        self.lose_record()
+        servers = [self.memory(f"--load={path}", save=directory) for path, directory in zip(backup, directories)]
+        self.expect(records)
+        self.expect_to_go_on(directories, servers, records)
+
+    def test_a_new_store_goes_on_beside_the_files_of_the_one_before(self):
+        directories, servers, _ = self.two_servers()
+        for _ in range(4):
+            self.gossamer("save")
+        for server in servers:
+            server.stop(signal.SIGKILL)
+        self.lose_record()
+        directories[1] = self.saved
+        servers = [self.memory("--create=new", save=directories[0]), self.memory()]
+        self.expect_to_go_on(directories, servers, {})
+
+
 class Stop(SaveTest):
     def test_asks_before_data_is_lost(self):
         plain = self.bench.memory("16MiB")
