@@ -87,6 +87,7 @@ class Bench:
         self.bootstrap = f"dir:{self.directory}/bootstrap"
         # With a directory, a memory server knows that no other lives, and does not wait.
         os.mkdir(f"{self.directory}/bootstrap")
+        self.client_flags = []
         self.started = []
 
     def __enter__(self):
@@ -115,7 +116,7 @@ class Bench:
     def command(self, words):
         given = any(isinstance(word, str) and word.startswith("--bootstrap=") for word in words)
         return [f"{self.bin_dir}/gossamer", *([] if given else [f"--bootstrap={self.bootstrap}"]),
-                *words]
+                *self.client_flags, *words]
 
     def run(self, *words, stdin=b""):
         done = subprocess.run(self.command(words), input=stdin, capture_output=True,
