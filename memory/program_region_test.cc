@@ -240,9 +240,11 @@ TEST_F(ProgramRegion, MemoryThatSystemdHasLostIsNotReplacedByChance) {
   const FakeServiceManager manager(socket());
   auto server = LaunchBy(manager, {"--memory=8MiB"});
   EXPECT_EQ(server->Wait(), 1);
-  EXPECT_THAT(server->standard_error(), AllOf(HasSubstr("systemd has no memory of this service"),
-                                              HasSubstr("if the data may go, start this server "
-                                                        "with --replace_store")));
+  EXPECT_THAT(server->standard_error(),
+              AllOf(HasSubstr("systemd has no memory of this service"),
+                    HasSubstr("which has none of this service: if this is "
+                              "the service of server 0, the store is "
+                              "lost: --replace_store begins a new one")));
   EXPECT_THAT(manager.kept(), IsEmpty());
   EXPECT_TRUE(LaunchByAndWait(manager, {"--memory=8MiB", "--replace_store"}));
 }

@@ -33,6 +33,22 @@ struct Judgement {
   std::vector<ServerId> forgotten = {};  // dead, to be taken out of the record
 };
 
+// Whether the dead `member` may be an earlier process of the service that `options` are of. Of that
+// one systemd has no memory (any more): it would not join, but come back.
+bool MayHaveLost(const MemberRecord& member, const JoinOptions& options) {
+  return member.region == kKeptBySystemd && options.region == kKeptBySystemd &&
+         member.host == HostName();
+}
+
+// Of a member that is down.
+std::string WithSystemd(const MemberRecord& member, const Bootstrap& bootstrap,
+                        const StoreRecord& record) {
+  return fmt::format(
+      "{} of {} is down, and had its memory with systemd, which has none of this service: if this "
+      "is the service of server {}, ",
+      Describe(member), Named(record.store, bootstrap), ToInteger(member.server));
+}
+
 // Judges the recorded store by asking its servers. See the list in membership.h.
 Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOptions& options,
                         const LivenessProbe& probe, const Bootstrap& bootstrap) {
@@ -42,6 +58,12 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
   const Probed probed_root = probe(*record, *root);
   const bool is_dead = probed_root.liveness == Liveness::kDead;
   if (is_dead && (!MayReturn(*root) || options.replace_store)) return Judgement{Verdict::kLost};
+  if (is_dead && MayHaveLost(*root, options)) {
+    return MakeError(Code::kNodeUnreachable,
+                     WithSystemd(*root, bootstrap, *record) +
+                         "the store is lost: --replace_store begins a new one; otherwise start the "
+                         "service of server 0 first");
+  }
   if (is_dead) {
     return MakeError(Code::kNodeUnreachable,
                      Describe(*root) + " of " + Named(record->store, bootstrap) +
@@ -70,6 +92,13 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
   for (const MemberRecord& member : record->servers) {
     if (member.server == ServerId{0}) continue;
     const Probed probed = probe(*record, member);
+    if (probed.liveness == Liveness::kDead && MayHaveLost(member, options) &&
+        !options.forget_dead) {
+      return MakeError(Code::kNodeUnreachable,
+                       WithSystemd(member, bootstrap, *record) +
+                           "the keys it held are lost: --forget_dead takes it out of the record; "
+                           "otherwise start that service first");
+    }
     if (probed.liveness == Liveness::kDead && MayReturn(member) && !options.forget_dead) {
       LOG(WARNING) << Describe(member) << " is down; its keys are served again once it is started "
                    << "with " << FlagToReturn(member);

@@ -18,7 +18,9 @@
 //     server 0 is known to run.
 //   - A dead server whose memory outlives its process (MemberRecord::region) comes back with it
 //     (rejoin.h): if it is server 0, the join is refused, unless `replace_store` says that the data
-//     may go; another one is as good as alive.
+//     may go; another one is as good as alive. One whose memory was with systemd may be the joining
+//     server itself, where systemd has lost it: the join is refused, but for `replace_store` and
+//     `forget_dead`.
 //   - Another server is dead: the join is refused, because some keys are lost for good and joining
 //     would hide that; `JoinOptions::forget_dead` (--forget_dead) overrules, and takes the dead
 //     server out of the record.

@@ -13,6 +13,7 @@
 namespace gossamer {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -99,6 +100,34 @@ TEST_F(RejoinTest, ADeadServerWithItsMemoryIsNotReplaced) {
   find.store = "s";
   find.probe = Probe();
   EXPECT_THAT(FindStore(bootstrap_, find).error().message, HasSubstr("--region=/dev/shm/r"));
+}
+
+// Only somebody who knows the units can say whether it is another one's.
+TEST_F(RejoinTest, AServiceOfWhichSystemdHasLostTheMemoryIsNoOtherServer) {
+  JoinOptions options = Options();
+  options.region = kKeptBySystemd;
+  const auto join = [&] {
+    return JoinStore(
+        bootstrap_, options, Probe(),
+        [](const MemberIdentity&) -> Result<std::string> { return std::string("address"); });
+  };
+  const Joined first = join().value();
+  const Joined second = join().value();
+  states_[second.identity.incarnation] = Liveness::kDead;
+  EXPECT_THAT(join().error().message,
+              AllOf(HasSubstr("server 1"), HasSubstr("which has none of this service"),
+                    HasSubstr("--forget_dead takes it out of the record")));
+  ASSERT_TRUE(JoinWithRegion()) << "one with a file is another one";
+  options.forget_dead = true;
+  ASSERT_TRUE(join());
+  EXPECT_THAT(Servers(), ElementsAre(0, 2, 3));
+  states_[first.identity.incarnation] = Liveness::kDead;
+  EXPECT_THAT(join().error().message,
+              AllOf(HasSubstr("server 0"), HasSubstr("the store is lost: --replace_store begins")));
+  EXPECT_THAT(JoinWithRegion().error().message, HasSubstr("start it again"));
+  options.replace_store = true;
+  ASSERT_TRUE(join());
+  EXPECT_NE(Record().value().store_id, first.identity.store_id);
 }
 
 TEST_F(RejoinTest, AFileThatIsNotThereBringsNobodyBack) {
