@@ -211,7 +211,11 @@ Status ServerLives::StopServer() {
     stopped =
         MakeError(stopped.error().code, "it cannot leave the store: " + stopped.error().message);
   }
-  if (!options_.region.empty()) {
+  if (options_.region == kKeptBySystemd) {
+    LOG(INFO) << "systemd has what this server holds, and gives it to the next process of this "
+                 "service, after a restart or a crash; once the service has stopped or failed, "
+                 "only with FileDescriptorStorePreserve=yes in its unit (systemd 254)";
+  } else if (!options_.region.empty()) {
     LOG(INFO) << "what this server holds is kept: --region=" << options_.region;
   } else if (!save_.files && handed_out != 0) {
     LOG(WARNING) << "what store " << options_.join.store << " kept in the "

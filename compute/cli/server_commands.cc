@@ -122,6 +122,14 @@ Status StopServer(const Context& context) {
                          "`gossamer dump`, or give --lose_data to lose it (a server with --region "
                          "or --save loses nothing)");
   }
+  const bool is_with_systemd = member != nullptr && member->region == kKeptBySystemd;
+  if (is_with_systemd && !member->saved && !context.options.lose_data) {
+    return MakeError(Code::kInvalidArgument,
+                     Describe(*member) +
+                         " has its memory with systemd, which may drop it when the service ends: "
+                         "write the data to a file with `gossamer dump`, or give --lose_data "
+                         "if it may go");
+  }
   BOOST_OUTCOME_TRY(asked, RequestStop(*bootstrap, store, server));
   Progress progress({.verb = "stopping", .unit = "servers", .total = 1});
   const MemberRecord before = *asked.Find(server);
@@ -168,19 +176,21 @@ Command SaveCommand() {
 }
 
 Command StopCommand() {
-  return {.name = "stop",
-          .arguments = "SERVER",
-          .summary = "stop a memory server, by its number",
-          .details =
-              "As SIGTERM does. A server with --region or --save keeps what it holds, and comes "
-              "back\n"
-              "with it. Another one loses it, and is stopped only with --lose_data.\n",
-          .min_arguments = 1,
-          .max_arguments = 1,
-          .flags = {"lose_data"},
-          .stops_cleanly = true,
-          .needs_store = false,
-          .run = RunStop};
+  return {
+      .name = "stop",
+      .arguments = "SERVER",
+      .summary = "stop a memory server, by its number",
+      .details =
+          "As SIGTERM does. A server with --region or --save keeps what it holds, and comes "
+          "back\n"
+          "with it. Another one loses it, and is stopped only with --lose_data; so is one with\n"
+          "--region=systemd, as it depends on its unit what systemd does then.\n",
+      .min_arguments = 1,
+      .max_arguments = 1,
+      .flags = {"lose_data"},
+      .stops_cleanly = true,
+      .needs_store = false,
+      .run = RunStop};
 }
 
 }  // namespace gossamer::cli
