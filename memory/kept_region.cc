@@ -69,6 +69,15 @@ void KeptRegion::BeginLife(const RegionHeader& header) {
   InOrder();
 }
 
+void KeptRegion::CountFrom(uint64_t sequence) {
+  assert(last_ && !life_);
+  if (last_->sequence >= sequence) return;
+  RegionLife counted = *last_;
+  counted.sequence = sequence;
+  WriteLife(counted);
+  Use(parts_);
+}
+
 // -- what is noted
 
 GivenNumbers KeptRegion::given() const {

@@ -49,6 +49,8 @@ class KeptRegion : public EmbeddedRegion {
   std::vector<uint64_t> earlier() const override;
   // Begins a life, or goes on with it under another header, and writes `header` to the region.
   void BeginLife(const RegionHeader& header);
+  // Has the next life come behind that of `sequence`. Requires: `last_life`, and no life has begun.
+  void CountFrom(uint64_t sequence);
   // Makes the region one that others find; see RegionFile.
   virtual Status Publish() { return Ok(); }
   // Ends the life: what was written stays.

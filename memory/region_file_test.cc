@@ -189,6 +189,37 @@ TEST_F(RegionFileTest, TheOneBeforeCountsWhereTheLastOneIsTorn) {
   EXPECT_EQ(file->record(), "first");
 }
 
+TEST_F(RegionFileTest, IsReadAndRemovedByItsPath) {
+  EXPECT_FALSE(RegionFile::ReadLast(Wish().path).value());
+  Begin(1)->NoteRecord("a record");
+  const std::optional<RegionFile::Last> last = RegionFile::ReadLast(Wish().path).value();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->header.incarnation, 1u);
+  EXPECT_EQ(last->record, "a record");
+  ASSERT_TRUE(RegionFile::Remove(Wish().path));
+  EXPECT_FALSE(RegionFile::ReadLast(Wish().path).value());
+  EXPECT_TRUE(RegionFile::Remove(Wish().path)) << "it is gone, as it should be";
+}
+
+// A life that is loaded from an older file than another one comes behind both.
+TEST_F(RegionFileTest, LivesCountFromWhereTheyAreTold) {
+  Begin(1)->NoteRecord("a record");
+  uint64_t sequence = 0;
+  {
+    const auto file = Open();
+    sequence = file->last_life()->sequence;
+    file->CountFrom(sequence);
+    EXPECT_EQ(file->last_life()->sequence, sequence);
+    file->CountFrom(sequence + 7);
+    EXPECT_EQ(file->last_life()->header.incarnation, 1u);
+    EXPECT_EQ(file->record(), "a record");
+    file->BeginLife(HeaderOf(2));
+  }
+  const auto file = Open();
+  EXPECT_EQ(file->last_life()->header.incarnation, 2u);
+  EXPECT_EQ(file->last_life()->sequence, sequence + 8);
+}
+
 TEST_F(RegionFileTest, ATornHeaderOfTheRegionIsWrittenAnew) {
   Begin(1);
   Overwrite(24, "torn");
