@@ -252,6 +252,9 @@ Result<StoreRecord> ServerLives::Save() {
   const auto start = steady_clock::now();
   BOOST_OUTCOME_TRY(record, ReadOwnRecord());
   const SavedFiles& files = *save_.files;
+  // All have the set that this server has saved last: it needs nothing from before that.
+  const uint64_t last = options_.join.saved.value_or(0);
+  if (last != 0 && HaveAllSaved(record, last)) files.RemoveOthers(last);
   // The file names the servers of its set.
   region_->NoteRecord(EncodeStoreRecord(record));
   SavedFileHeader header{};

@@ -117,6 +117,17 @@ class Restart(SaveTest):
             self.memory()
         self.expect(records)
 
+    def test_files_of_before_do_not_pile_up(self):
+        directories, servers, records = self.two_servers()
+        for _ in range(4):
+            for server in servers:
+                self.assertEqual(server.stop(), 0)
+            # The last one to stop sees that all have saved; the first one learns it when it saves again.
+            self.assertLessEqual(len(self.files(directories[0])), 2)
+            self.assertEqual(len(self.files(directories[1])), 1)
+            servers = [self.memory(save=directory) for directory in directories]
+        self.expect(records)
+
     def test_a_server_that_was_killed_goes_back_to_what_was_saved(self):
         server = self.memory()
         records = self.records(1000)
