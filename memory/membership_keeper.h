@@ -39,8 +39,10 @@ class MembershipKeeper {
   using Note = std::function<void(const StoreRecord&)>;
 
   // Starts the thread. `bootstrap` must outlive this object. `note`, unless empty, is called with
-  // each record that differs from the one before, first that of `joined`.
-  MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe, Note note = {});
+  // each record that differs from the one before, first that of `joined`; `on_goes_back`, unless
+  // empty, for each look that finds Finding::kGoesBack.
+  MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe, Note note = {},
+                   std::function<void()> on_goes_back = {});
   MembershipKeeper(const MembershipKeeper&) = delete;
   MembershipKeeper& operator=(const MembershipKeeper&) = delete;
 
@@ -55,6 +57,7 @@ class MembershipKeeper {
 
   Member member_;
   const Note note_;
+  const std::function<void()> on_goes_back_;
   StoreRecord noted_;
   std::jthread thread_;
 };

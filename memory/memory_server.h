@@ -45,9 +45,11 @@ struct MemoryReport {
   std::vector<ClientInForce> clients = {};
 };
 
-// Opens what the memory of a server with these options lives in, or creates it.
+// Opens what the memory of a server with these options lives in, or creates it; with `anew`, in
+// place of what is there.
 // Errors: those of RegionFile::Open.
-Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options);
+Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options,
+                                                  bool anew = false);
 
 class MemoryServer final : public EmbeddedMemory {
  public:

@@ -27,7 +27,9 @@
 namespace gossamer {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr uint64_t kRegionBytes = uint64_t{10} << 20;
 constexpr uint64_t kChunkBytes = uint64_t{256} << 10;
@@ -232,6 +234,23 @@ TEST_F(SavedFileTest, BlocksThatNoEntryKnowsStayAsTheyAre) {
   const auto again = NewRegion();
   ASSERT_TRUE(SavedFile::Open(Saved()).value().LoadInto(*again, false));
   EXPECT_TRUE(MemoryOf(*again) == Expected());
+}
+
+TEST_F(SavedFileTest, OfManyTheLatestIsFirst) {
+  SavedFiles files = SavedFiles::Open(directory_.path(), "try").value();
+  EXPECT_THAT(files.OpenAll().value(), IsEmpty()) << "of no server yet";
+  ASSERT_TRUE(files.Take(ServerId{3}));
+  for (const auto& [set, sequence] : {std::pair(0xb, 5), std::pair(0xa, 9), std::pair(0xc, 12)}) {
+    header_.sequence = static_cast<uint64_t>(sequence);
+    header_.set = static_cast<uint64_t>(set);
+    ASSERT_TRUE(Save(files.PartPath(header_.set)));
+    ASSERT_TRUE(files.Publish(header_.set));
+  }
+  ASSERT_TRUE(Save(files.PartPath(0xd))) << "one that has no name yet";
+  EXPECT_THAT(SetsOf(files.OpenAll().value()), ElementsAre(0xc, 0xa, 0xb));
+  files.RemoveOthers(0xa);
+  EXPECT_THAT(SetsOf(files.OpenAll().value()), ElementsAre(0xa));
+  EXPECT_FALSE(std::filesystem::exists(files.PartPath(0xd)));
 }
 
 TEST_F(SavedFileTest, TheSameMemoryMakesTheSameFile) {

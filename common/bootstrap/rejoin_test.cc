@@ -260,10 +260,17 @@ class GoBackTest : public RejoinTest {
   }
   Returning Save(const Joined& joined, uint64_t set = kSet) {
     Returning returning = Leave(joined);
+    returning.known = EncodeStoreRecord(Record().value());
     returning.set = set;
     return returning;
   }
-  Result<Joined> Load(const Returning& returning) { return Rejoin(returning, OptionsOfSaving()); }
+  Result<Joined> Load(Returning returning) {
+    returning.identity.incarnation = RandomId();
+    JoinOptions options = OptionsOfSaving();
+    options.saved = returning.set;
+    options.sets = {returning.set};
+    return Rejoin(returning, options);
+  }
 };
 
 TEST_F(GoBackTest, ReturnsWhereNothingWentOn) {
@@ -304,7 +311,7 @@ TEST_F(GoBackTest, SetsAreNotMixed) {
   const Result<Joined> refused = Load(older);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("is another one now"));
+  EXPECT_THAT(refused.error().message, HasSubstr("comes back from set 0000000000000abc, of which"));
   EXPECT_EQ(served_, served);
   EXPECT_EQ(Record().value().store_id, back.identity.store_id);
 }
