@@ -8,14 +8,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <set>
 #include <system_error>
+#include <thread>
 
 #include "common/bootstrap/record_snapshot.h"
 #include "common/bootstrap/rejoin.h"
 #include "common/errno_reason.h"
+#include "common/file_lock.h"
 
 namespace gossamer {
 namespace {
@@ -67,7 +70,7 @@ Result<SavedFiles> SavedFiles::Open(const std::string& given, const std::string&
                                kMaxTokenBytes));
 }
 
-Result<bool> SavedFiles::TakeAny() {
+std::set<uint16_t> SavedFiles::Servers() const {
   std::set<uint16_t> servers;
   for (const std::string& name : Names(store_ + "-", kSavedEnding)) {
     const char* const from = name.data() + store_.size() + 1;
@@ -75,11 +78,21 @@ Result<bool> SavedFiles::TakeAny() {
     const auto [end, error] = std::from_chars(from, name.data() + name.size(), server);
     if (error == std::errc() && *end == '.') servers.insert(server);
   }
-  for (const uint16_t server : servers) {
-    const Status taken = Take(static_cast<ServerId>(server));
-    if (taken) return true;
+  return servers;
+}
+
+SavedFiles::Taken SavedFiles::TakeAny() {
+  constexpr std::chrono::milliseconds kPollInterval{20};
+  const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+  for (;;) {
+    const std::set<uint16_t> servers = Servers();
+    if (servers.empty()) return Taken::kThereAreNone;
+    for (const uint16_t server : servers) {
+      if (Take(static_cast<ServerId>(server))) return Taken::kYes;
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return Taken::kOthersHaveThem;
+    std::this_thread::sleep_for(kPollInterval);
   }
-  return false;
 }
 
 Status SavedFiles::Take(ServerId server) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,10 +31,12 @@ class SavedFiles {
   // Errors: InvalidArgument for one that does not, or that cannot be written to.
   static Result<SavedFiles> Open(const std::string& directory, const std::string& store);
 
+  enum class Taken : uint8_t { kYes, kThereAreNone, kOthersHaveThem };
   // Takes the files of the server with the lowest number that has any and that no process has
-  // taken. Returns whether there is one.
-  // Errors: as Take.
-  Result<bool> TakeAny();
+  // taken. If others have all, waits for up to kLockPatience: they may be those of a process that
+  // was killed.
+  Taken TakeAny();
+  const std::string& directory() const { return directory_; }
   // Takes the files of that server, which may be none. Does nothing if it has them.
   // Errors: InvalidArgument if another process has them.
   Status Take(ServerId server);
@@ -65,6 +68,8 @@ class SavedFiles {
   SavedFiles(std::string directory, std::string store)
       : directory_(std::move(directory)), store_(std::move(store)) {}
 
+  // Those of the store that have files.
+  std::set<uint16_t> Servers() const;
   std::string Prefix() const;
   // The names that begin with `prefix` and end with `ending`.
   std::vector<std::string> Names(const std::string& prefix, const std::string& ending) const;

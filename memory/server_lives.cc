@@ -77,9 +77,18 @@ Result<std::optional<SavedFile>> FileToLoad(SaveOptions& save, const std::string
     return std::optional(std::move(file));
   }
   if (!save.files) return std::nullopt;
-  BOOST_OUTCOME_TRY(has_any, save.files->TakeAny());
-  if (!has_any) return std::nullopt;
-  return save.files->Choose(bootstrap, FabricProbe());
+  const SavedFiles::Taken taken = save.files->TakeAny();
+  if (taken == SavedFiles::Taken::kYes) return save.files->Choose(bootstrap, FabricProbe());
+  if (taken == SavedFiles::Taken::kThereAreNone) return std::nullopt;
+  // Beside those that have them, it may join. But it must not begin an empty store in place of what
+  // they have.
+  BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, store));
+  if (seen.record) return std::nullopt;
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("{}: other processes have all saved files of store '{}' there, and "
+                               "there is no record of the store: start this server again once they "
+                               "have ended, or are ready; or give another --save",
+                               save.files->directory(), store));
 }
 
 Result<std::unique_ptr<ServerLives>> ServerLives::Begin(MemoryServerOptions options,

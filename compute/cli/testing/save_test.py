@@ -2,6 +2,7 @@
 """Saved files as a person uses them, on real memory servers: save_test.py BIN_DIRECTORY."""
 
 import concurrent.futures
+import fcntl
 import glob
 import itertools
 import json
@@ -490,6 +491,27 @@ class Faults(SaveTest):
         self.memory()
         with self.assertRaisesRegex(RuntimeError, "another memory server has the files of server 0"):
             self.memory(f"--load={path}", "--store=default")
+
+    # Regression: the files of a server that was killed a moment ago were still locked, and the next one began empty.
+    def test_no_empty_store_begins_beside_files_that_another_process_has(self):
+        self.load_and_stop()
+        with open(self.files()[0].split(".", 1)[0] + ".lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self.assertRaisesRegex(RuntimeError, "other processes have all saved files of store 'default' there"):
+                self.memory()
+            with concurrent.futures.ThreadPoolExecutor() as threads:
+                late = threads.submit(self.memory)
+                time.sleep(0.3)
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                late.result()
+        self.expect(self.loaded)
+
+    def load_and_stop(self):
+        server = self.memory()
+        self.loaded = self.records(1000)
+        self.load(self.loaded)
+        self.assertEqual(server.stop(), 0)
+        self.lose_record()
 
     def test_what_cannot_be_saved_is_not_given_up(self):
         small = f"{self.bench.directory}/small"
