@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -301,6 +302,7 @@ class Restore(SaveTest):
         self.gossamer("save")
         self.load(self.records(300))
         late = servers[1].process
+        self.addCleanup(late.kill)
         late.send_signal(signal.SIGSTOP)
         save = self.bench.start("save")
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -512,6 +514,39 @@ class Faults(SaveTest):
         self.load(self.loaded)
         self.assertEqual(server.stop(), 0)
         self.lose_record()
+    def test_a_server_that_a_lost_record_lacks_is_not_left_behind(self):
+        self.two_servers()
+        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
+        self.gossamer("save")
+        late = self.bench.started[1]
+        self.addCleanup(late.process.kill)
+        late.process.send_signal(signal.SIGSTOP)
+        save = self.bench.start("save")
+        before = self.await_record(lambda record: len(set(self.noted(record, "saved"))) == 2)
+        save.kill()
+        save.communicate()
+        # It was lost, and the first server alone has put it back.
+        lines = [line for line in before.splitlines(keepends=True) if not line.startswith("server=1 ")]
+        at = next(i for i, line in enumerate(lines) if line.startswith("next_server="))
+        lines.insert(at + 1, "restored=00000000000000ab\n")
+        path = self.bench.file("put_back", "".join(lines).encode())
+        os.rename(path, f"{self.bench.directory}/bootstrap/default.store")
+        first = self.noted(before, "incarnation")[0]
+        self.await_record(lambda record: self.noted(record, "incarnation")[0] != first)
+        self.assertEqual([len(self.files(directory)) for directory in directories], [2, 1])
+
+    @staticmethod
+    def noted(record, what):
+        return re.findall(rf" {what}=([0-9a-f]+)", record)
+
+    def await_record(self, is_there):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            record = self.bytes_of(f"{self.bench.directory}/bootstrap/default.store").decode()
+            if is_there(record):
+                return record
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_what_cannot_be_saved_is_not_given_up(self):
         small = f"{self.bench.directory}/small"
