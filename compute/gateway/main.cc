@@ -336,8 +336,8 @@ Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* a
   if (admin != nullptr) admin->Serve(ServedBy(next, gateway));
   std::swap(attended, next);
   LOG(WARNING) << "store '" << open.store
-               << "' was created anew: clients are served the new one, without the data of the one "
-                  "that is gone";
+               << "' is another one now: it was created anew, or has gone back to what was saved. "
+                  "Clients are served that one";
   return Ok();
 }
 
