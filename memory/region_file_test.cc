@@ -219,6 +219,13 @@ TEST_F(RegionFileTest, OneServerHasIt) {
   EXPECT_TRUE(Open());
 }
 
+TEST_F(RegionFileTest, AFileOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  Begin(1);
+  ASSERT_EQ(::chown(Wish().path.c_str(), 12'345, 12'345), 0);
+  EXPECT_THAT(Refusal().message, HasSubstr("it belongs to user 12345"));
+}
+
 TEST_F(RegionFileTest, TwoThatCreateItMakeOne) {
   const auto first = Open();
   const auto second = Open();

@@ -59,6 +59,14 @@ class PathPlace final : public RegionPlace {
     if (!IsFile(file.get())) {
       return CannotUse(Code::kInvalidArgument, "it is no file; give the path of one");
     }
+    // Whoever can write to it can change what clients read. Others can make files in /dev/shm.
+    struct stat facts{};
+    if (::fstat(file.get(), &facts) == 0 && facts.st_uid != ::geteuid()) {
+      return CannotUse(Code::kInvalidArgument,
+                       fmt::format("it belongs to user {}, and this server runs as user {}: change "
+                                   "its owner, or give another path",
+                                   facts.st_uid, ::geteuid()));
+    }
     return file;
   }
 
