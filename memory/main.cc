@@ -12,6 +12,7 @@
 #include "common/admin/host_names.h"
 #include "common/bootstrap/bootstrap.h"
 #include "common/bootstrap/record_snapshot.h"
+#include "common/bootstrap/server_probe.h"
 #include "common/checked_parameters.h"
 #include "common/numa.h"
 #include "common/program/fabric_flags.h"
@@ -88,14 +89,12 @@ DEFINE_string(create, "auto",
               "of one that lives comes back, then create one; new: create one at once, refuse to "
               "join one that "
               "lives; join: never create one, wait 15 s for one to join");
-DEFINE_bool(
-    replace_store, false,
-    "create a new store, or go back to what was saved, even if server 0 of the recorded one "
-    "is silent and may still run");
+DEFINE_bool(replace_store, false,
+            "create a new store even if server 0 of the recorded one is silent and may still run");
 DEFINE_bool(
     forget_dead, false,
-    "join a store of which a server other than server 0 is dead, or has not come back with its "
-    "saved file, and go on without that one: the keys it held are lost");
+    "join a store of which a server other than server 0 is dead, and take that server out of "
+    "the record: the keys it held are lost");
 DEFINE_string(admin, "",
               "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP; port 0: a "
               "free one, named in the line that says ready (default: none)");
@@ -120,8 +119,8 @@ constexpr ProgramInfo kProgram{
     "clients can connect, and over verbs another one about the device.\n",
     __FILE__};
 
-// Of this process to itself: the store's record asks for a save, or the store goes back further.
-constexpr int kRequestSignal = SIGUSR1;
+// Of this process to itself: the store's record asks for a save.
+constexpr int kSaveSignal = SIGUSR1;
 
 // `otherwise` if the flag is left out.
 Result<uint64_t> SizeFlag(const char* name, const std::string& text, uint64_t otherwise) {
@@ -148,15 +147,38 @@ struct Left {
   SaveOptions save;
 };
 
-// Whether the region was loaded from a saved file for a store that has not opened since, and has
-// gone back to another set (common/bootstrap/restore.h): the files have all that it has.
-Result<bool> IsOfRestoreBefore(const RegionFile::Last& region, const Left& left,
-                               Bootstrap& bootstrap) {
-  std::string problem;
-  const std::optional<StoreRecord> noted = ParseStoreRecord(region.record, problem);
-  if (!left.save.files || !noted || noted->is_open()) return false;
+// The file to begin with, which belongs to the store; none if there is none.
+Result<std::optional<SavedFile>> FileToLoad(SaveOptions& save, Bootstrap& bootstrap) {
+  if (!FLAGS_load.empty()) {
+    BOOST_OUTCOME_TRY(file, SavedFile::Open(FLAGS_load));
+    if (file.store() != FLAGS_store) {
+      return MakeError(Code::kInvalidArgument,
+                       fmt::format("--load={}: it is of store '{}', and --store says '{}': give "
+                                   "another file, or --store={}",
+                                   FLAGS_load, file.store(), FLAGS_store, file.store()));
+    }
+    if (save.files) {
+      BOOST_OUTCOME_TRYV(save.files->Take(static_cast<ServerId>(file.header().region.server_id)));
+    }
+    return std::optional(std::move(file));
+  }
+  if (!save.files) return std::nullopt;
+  const SavedFiles::Taken taken = save.files->TakeAny();
+  if (taken == SavedFiles::Taken::kThereAreNone) return std::nullopt;
   BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, FLAGS_store));
-  return seen.record && seen.record->set != 0 && seen.record->store_id != region.header.store_id;
+  if (taken == SavedFiles::Taken::kYes) return save.files->Choose(seen.record);
+  // Beside those that have them, it may join. But it must not begin an empty store in place of what
+  // they have.
+  const MemberRecord* const root = seen.record ? seen.record->Find(ServerId{0}) : nullptr;
+  if (root != nullptr && FabricProbe()(*seen.record, *root).liveness == Liveness::kAlive) {
+    return std::nullopt;
+  }
+  return MakeError(
+      Code::kInvalidArgument,
+      fmt::format("{}: other processes have all saved files of store '{}' there, and no server 0 "
+                  "of the store answers: start this server again once they have ended, or are "
+                  "ready; or give another --save",
+                  save.files->directory(), FLAGS_store));
 }
 
 Result<Left> FindLeft(Bootstrap& bootstrap) {
@@ -166,20 +188,15 @@ Result<Left> FindLeft(Bootstrap& bootstrap) {
     BOOST_OUTCOME_TRY(files, SavedFiles::Open(FLAGS_save, FLAGS_store));
     left.save.files = std::move(files);
   }
-  left.save.load = FLAGS_load;
   left.save.salvage = FLAGS_salvage;
-  left.save.on_request = [] { ::kill(::getpid(), kRequestSignal); };
+  left.save.on_request = [] { ::kill(::getpid(), kSaveSignal); };
   if (FLAGS_create == "new") return left;
   if (!FLAGS_region.empty()) {
-    BOOST_OUTCOME_TRY(region, RegionFile::ReadLast(FLAGS_region));
-    if (region) {
-      BOOST_OUTCOME_TRY(is_old, IsOfRestoreBefore(*region, left, bootstrap));
-      left.save.is_anew = is_old;
-      if (!is_old) left.header = region->header;
-    }
+    BOOST_OUTCOME_TRY(header, RegionFile::LastHeader(FLAGS_region));
+    left.header = header;
   }
   if (left.header) return left;
-  BOOST_OUTCOME_TRY(file, FileToLoad(left.save, FLAGS_store, bootstrap));
+  BOOST_OUTCOME_TRY(file, FileToLoad(left.save, bootstrap));
   if (file) left.header = file->header().region;
   left.save.to_load = std::move(file);
   return left;
@@ -197,7 +214,7 @@ sigset_t Signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  sigaddset(&signals, kRequestSignal);
+  sigaddset(&signals, kSaveSignal);
   return signals;
 }
 
@@ -270,40 +287,27 @@ Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
                              {"gossamer-memory", "memory server"});
 }
 
-// Does what the store's record asks for, if anything.
-// Errors: those of ServerLives::GoBack. No life has begun then.
-Status DoRequest(ServerLives& lives, ProgramAdmin* admin) {
-  if (!lives.IsToGoBack() && !lives.HasNewRequest()) return Ok();
-  if (admin != nullptr) admin->StopServing();
-  if (lives.IsToGoBack()) {
-    BOOST_OUTCOME_TRYV(lives.GoBack());
-  } else {
-    LOG(INFO) << "saving, as the store's record asks for it";
-    const Status saved = lives.SaveAndGoOn(IsToStop);
-    if (!saved) LOG(ERROR) << "cannot save: " << saved.error().message;
-  }
-  if (admin != nullptr) admin->Serve(ServedBy(lives.server()));
-  return Ok();
-}
-
 // Until a signal to stop, of which it returns the number.
-// Errors: those of DoRequest.
-Result<int> AwaitStop(ServerLives& lives, ProgramAdmin* admin) {
+int AwaitStop(ServerLives& lives, ProgramAdmin* admin) {
   const sigset_t signals = Signals();
   for (;;) {
     int signal = 0;
     sigwait(&signals, &signal);
-    if (signal != kRequestSignal) return signal;
-    BOOST_OUTCOME_TRYV(DoRequest(lives, admin));
+    if (signal != kSaveSignal) return signal;
+    if (!lives.HasNewRequest()) continue;
+    LOG(INFO) << "saving, as the store's record asks for it";
+    if (admin != nullptr) admin->StopServing();
+    const Status saved = lives.SaveAndGoOn(IsToStop);
+    if (!saved) LOG(ERROR) << "cannot save: " << saved.error().message;
+    if (admin != nullptr) admin->Serve(ServedBy(lives.server()));
   }
 }
 
 // Returns once nothing is lost by the end of this process.
 int Stop(ServerLives& lives, ProgramAdmin* admin) {
   for (;;) {
-    const Result<int> signal = AwaitStop(lives, admin);
-    if (!signal) return Failure(kProgram, signal.error().message);
-    LOG(INFO) << "stopping on " << (signal.value() == SIGTERM ? "SIGTERM" : "SIGINT");
+    const int signal = AwaitStop(lives, admin);
+    LOG(INFO) << "stopping on " << (signal == SIGTERM ? "SIGTERM" : "SIGINT");
     NotifyServiceManager("STOPPING=1");
     if (admin != nullptr) admin->StopServing();
     const Status ended = lives.End();

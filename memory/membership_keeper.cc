@@ -21,10 +21,9 @@ bool LookReport::IsWorthALine(const Look& look) {
 }
 
 MembershipKeeper::MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe,
-                                   Note note, std::function<void()> on_goes_back)
+                                   Note note)
     : member_(bootstrap, joined, std::move(probe)),
       note_(std::move(note)),
-      on_goes_back_(std::move(on_goes_back)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void MembershipKeeper::NoteKnown() {
@@ -42,7 +41,6 @@ void MembershipKeeper::Run(const std::stop_token& stop) {
     const Look look = member_.LookAfterRecord();
     NoteKnown();
     if (report.IsWorthALine(look)) LOG(WARNING) << look.sentence;
-    if (look.finding == Finding::kGoesBack && on_goes_back_) on_goes_back_();
     stopped.wait_for(lock, stop, Bootstrap::kLookInterval, [] { return false; });
   }
 }

@@ -39,10 +39,8 @@ class MembershipKeeper {
   using Note = std::function<void(const StoreRecord&)>;
 
   // Starts the thread. `bootstrap` must outlive this object. `note`, unless empty, is called with
-  // each record that differs from the one before, first that of `joined`; `on_goes_back`, unless
-  // empty, for each look that finds Finding::kGoesBack.
-  MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe, Note note = {},
-                   std::function<void()> on_goes_back = {});
+  // each record that differs from the one before, first that of `joined`.
+  MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe, Note note = {});
   MembershipKeeper(const MembershipKeeper&) = delete;
   MembershipKeeper& operator=(const MembershipKeeper&) = delete;
 
@@ -57,7 +55,6 @@ class MembershipKeeper {
 
   Member member_;
   const Note note_;
-  const std::function<void()> on_goes_back_;
   StoreRecord noted_;
   std::jthread thread_;
 };

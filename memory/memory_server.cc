@@ -45,12 +45,12 @@ RegionHeader MakeHeader(const MemoryServerOptions& options, uint64_t lock_table_
 
 }  // namespace
 
-Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options, bool anew) {
+Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options) {
   RegionFileWish wish;
   wish.path = options.region;
   wish.region_bytes = options.memory_bytes;
   wish.map_bytes = ChunkAllocator::MapBytes(options.memory_bytes);
-  wish.is_new = anew || options.join.create == CreateMode::kNew;
+  wish.is_new = options.join.create == CreateMode::kNew;
   wish.huge_pages = options.huge_pages;
   BOOST_OUTCOME_TRY(opened, RegionFile::Open(wish));
   return std::unique_ptr<KeptRegion>(std::move(opened));
@@ -172,8 +172,8 @@ Status MemoryServer::Join() {
     if (options_.on_record) options_.on_record(record, record.Find(joined_.identity.server));
   };
   note(joined_.record);
-  membership_ = std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe(),
-                                                   note, options_.on_goes_back);
+  membership_ =
+      std::make_unique<MembershipKeeper>(*options_.bootstrap, joined_, FabricProbe(), note);
   return Ok();
 }
 
@@ -381,13 +381,12 @@ std::string MemoryServer::Description() const {
   const LockTableFacts locks = LockTable();
   const bool on_chip = locks.placement == LockTablePlacement::kDeviceMemory;
   return fmt::format(
-      "store {} server {} fabric {} address {} region {} ({}) chunks {} locks {}{}{}{}{}{}",
+      "store {} server {} fabric {} address {} region {} ({}) chunks {} locks {}{}{}{}{}",
       options_.join.store, ToInteger(identity().server), FabricKindName(options_.fabric), address(),
       HumanBytes(options_.memory_bytes), memory_description(), HumanBytes(options_.chunk_bytes),
       on_chip ? "on-chip " : "DRAM ", HumanBytes(locks.bytes),
       locks.why.empty() ? "" : " (" + locks.why + ")", litmus_.empty() ? "" : " (" + litmus_ + ")",
-      lease_ms() == 0 ? "" : fmt::format(" leases {} ms", lease_ms()),
-      joined_.record.is_open() ? "" : " (the store opens with its other servers)");
+      lease_ms() == 0 ? "" : fmt::format(" leases {} ms", lease_ms()));
 }
 
 }  // namespace gossamer

@@ -45,11 +45,9 @@ struct MemoryReport {
   std::vector<ClientInForce> clients = {};
 };
 
-// Opens what the memory of a server with these options lives in, or creates it; with `anew`, in
-// place of what is there.
+// Opens what the memory of a server with these options lives in, or creates it.
 // Errors: those of RegionFile::Open.
-Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options,
-                                                  bool anew = false);
+Result<std::unique_ptr<KeptRegion>> OpenRegionFor(const MemoryServerOptions& options);
 
 class MemoryServer final : public EmbeddedMemory {
  public:

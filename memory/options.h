@@ -38,9 +38,6 @@ struct MemoryServerOptions : EmbeddedMemoryOptions {
   // Called with the store's record whenever that has changed, and with this server's entry, by any
   // thread; first with the record that it joined.
   std::function<void(const StoreRecord&, const MemberRecord*)> on_record = {};
-  // Called by any thread, and again and again, while a restored store that is not open has gone back
-  // to an older set than this server has begun with: it is to begin again.
-  std::function<void()> on_goes_back = {};
   bool litmus = true;               // verbs: test at start-up whether the device orders
   LitmusRunner litmus_runner = {};  // for tests: replaces the test, on every fabric
 };

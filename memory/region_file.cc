@@ -61,16 +61,14 @@ Result<std::unique_ptr<RegionFile>> RegionFile::Open(const RegionFileWish& wish)
   return file;
 }
 
-Result<std::optional<RegionFile::Last>> RegionFile::ReadLast(const std::string& path) {
+Result<std::optional<RegionHeader>> RegionFile::LastHeader(const std::string& path) {
   RegionFileWish wish;
   wish.path = path;
   RegionFile file(std::move(wish));
   BOOST_OUTCOME_TRYV(file.OpenExisting());
   if (!file.file_) return std::nullopt;
-  return Last{file.last_life()->header, file.record()};
+  return file.last_life()->header;
 }
-
-Status RegionFile::Remove(const std::string& path) { return RegionPlace::Of(path)->Remove(); }
 
 Status RegionFile::OpenExisting() {
   BOOST_OUTCOME_TRY(file, place_->Find());

@@ -39,17 +39,9 @@ class RegionFile final : public KeptRegion {
   // has; Corruption for one that is torn or short; Unsupported for another version; NoResources.
   // Each says what to do. Nothing has changed after an error.
   static Result<std::unique_ptr<RegionFile>> Open(const RegionFileWish& wish);
-  // What the last life on the file has left.
-  struct Last {
-    RegionHeader header;
-    std::string record;  // KeptRegion::record
-  };
-  // Nullopt if there is no file.
+  // The region's header in the last life on the file; nullopt if there is no file.
   // Errors: as Open, but for sizes.
-  static Result<std::optional<Last>> ReadLast(const std::string& path);
-  // Removes the file. Requires (unchecked): no server has it.
-  // Errors: InvalidArgument.
-  static Status Remove(const std::string& path);
+  static Result<std::optional<RegionHeader>> LastHeader(const std::string& path);
   RegionFile(const RegionFile&) = delete;
   RegionFile& operator=(const RegionFile&) = delete;
 

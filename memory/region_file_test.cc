@@ -189,18 +189,6 @@ TEST_F(RegionFileTest, TheOneBeforeCountsWhereTheLastOneIsTorn) {
   EXPECT_EQ(file->record(), "first");
 }
 
-TEST_F(RegionFileTest, IsReadAndRemovedByItsPath) {
-  EXPECT_FALSE(RegionFile::ReadLast(Wish().path).value());
-  Begin(1)->NoteRecord("a record");
-  const std::optional<RegionFile::Last> last = RegionFile::ReadLast(Wish().path).value();
-  ASSERT_TRUE(last);
-  EXPECT_EQ(last->header.incarnation, 1u);
-  EXPECT_EQ(last->record, "a record");
-  ASSERT_TRUE(RegionFile::Remove(Wish().path));
-  EXPECT_FALSE(RegionFile::ReadLast(Wish().path).value());
-  EXPECT_TRUE(RegionFile::Remove(Wish().path)) << "it is gone, as it should be";
-}
-
 TEST_F(RegionFileTest, ATornHeaderOfTheRegionIsWrittenAnew) {
   Begin(1);
   Overwrite(24, "torn");

@@ -110,11 +110,6 @@ class PathPlace final : public RegionPlace {
     return Ok();
   }
 
-  Status Remove() override {
-    if (::unlink(path_.c_str()) == 0 || errno == ENOENT) return Ok();
-    return CannotUse(Code::kInvalidArgument, "it cannot be removed: " + ErrnoReason());
-  }
-
   // Removes files that were to get the name, of processes that have ended. Others have a lock.
   void RemoveUnpublished() const {
     const std::filesystem::path path = path_;
@@ -159,7 +154,6 @@ class NoPlace final : public RegionPlace {
     return CreateUnnamed(bytes, huge_pages);
   }
   Status Publish(int /*file*/, bool /*replaces*/) override { return Ok(); }
-  Status Remove() override { return Ok(); }
 };
 
 // ---- With systemd
@@ -190,17 +184,14 @@ class SystemdPlace final : public RegionPlace {
   }
 
   Status Publish(int file, bool replaces) override {
+    const std::string name = fmt::format("FDNAME={}", kDescriptorName);
     if (replaces) {
-      BOOST_OUTCOME_TRYV(Remove());
+      BOOST_OUTCOME_TRYV(Tell("FDSTOREREMOVE=1\n" + name));
     }
-    BOOST_OUTCOME_TRYV(Tell(fmt::format("FDSTORE=1\nFDNAME={}", kDescriptorName), file));
+    BOOST_OUTCOME_TRYV(Tell("FDSTORE=1\n" + name, file));
     // It takes nothing from a process that has ended.
     const Status taken = AwaitServiceManager(kPatience);
     return taken ? Ok() : Status(CannotUse(taken.error().code, taken.error().message));
-  }
-
-  Status Remove() override {
-    return Tell(fmt::format("FDSTOREREMOVE=1\nFDNAME={}", kDescriptorName));
   }
 
  private:

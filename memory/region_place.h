@@ -28,8 +28,6 @@ class RegionPlace {
   virtual Result<UniqueFd> Create(uint64_t bytes, bool huge_pages) = 0;
   // Requires (unchecked): Create has made `file`. `replaces`: what is there goes.
   virtual Status Publish(int file, bool replaces) = 0;
-  // Nothing is there any more; but this process may find what it has been given by systemd.
-  virtual Status Remove() = 0;
 };
 
 // "--region=REGION: WHY", or "memory: WHY" of one that nobody keeps.

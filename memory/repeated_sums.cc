@@ -99,23 +99,31 @@ class Referrers {
   std::atomic<uint64_t> next_ = kHeapOffset;
 };
 
-// `covered`: of the block, what its checksum covers.
-bool HasLength(const BlockRef& ref, std::span<const std::byte> covered) {
+// Whether the entry has the checksum of the block's bytes, whatever the block itself says.
+bool MatchesBytes(const BlockRef& ref, std::span<const std::byte> block) {
+  const std::span<const std::byte> covered = block.subspan(offsetof(BlockHeader, length));
   uint32_t length = 0;
   std::memcpy(&length, covered.data(), sizeof length);
-  return length == ref.length;
+  return length == ref.length && Crc32c(BlockSeed(ref.pointer), covered) == ref.checksum;
 }
 
 }  // namespace
 
 RepeatedSums::RepeatedSums(const RestingRegion& region, unsigned threads)
     : found_(region.bytes.size() / kBlockAlignment / kBitsPerWord + 1) {
-  Referrers(region, [this](const BlockRef& ref, std::span<const std::byte> block) {
-    if (!DecodeBlock(ref, block)) return;
+  // An entry in a leaf that nothing leads to any more may be of an earlier use of the memory, with
+  // the same value: then it would match, too, with another checksum.
+  std::vector<std::atomic<uint64_t>> unsure(found_.size());
+  Referrers(region, [&](const BlockRef& ref, std::span<const std::byte> block) {
+    if (!MatchesBytes(ref, block)) return;
+    BlockHeader header;
+    std::memcpy(&header, block.data(), sizeof header);
     const uint64_t place = ref.ptr().offset() / kBlockAlignment;
-    found_[place / kBitsPerWord].fetch_or(uint64_t{1} << place % kBitsPerWord,
-                                          std::memory_order_relaxed);
+    std::vector<std::atomic<uint64_t>>& bits = header.checksum == ref.checksum ? found_ : unsure;
+    bits[place / kBitsPerWord].fetch_or(uint64_t{1} << place % kBitsPerWord,
+                                        std::memory_order_relaxed);
   }).VisitAll(threads);
+  for (size_t i = 0; i < found_.size(); ++i) found_[i] &= ~unsure[i].load();
 }
 
 void RepeatedSums::LeaveOut(uint64_t at, std::span<std::byte> copy) const {
@@ -140,9 +148,7 @@ void RepeatedSums::PutBack(const RestingRegion& region, unsigned threads) {
   Referrers(region, [](const BlockRef& ref, std::span<std::byte> block) {
     // Another entry that refers to the block may have another thread do the same.
     const std::atomic_ref<uint32_t> sum(*reinterpret_cast<uint32_t*>(block.data()));
-    const std::span<const std::byte> covered = block.subspan(offsetof(BlockHeader, length));
-    if (sum.load(std::memory_order_relaxed) == 0 && HasLength(ref, covered) &&
-        Crc32c(BlockSeed(ref.pointer), covered) == ref.checksum) {
+    if (sum.load(std::memory_order_relaxed) == 0 && MatchesBytes(ref, block)) {
       sum.store(ref.checksum, std::memory_order_relaxed);
     }
   }).VisitAll(threads);

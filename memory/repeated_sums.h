@@ -3,8 +3,8 @@
 // A value block begins with its checksum, and the entry that refers to it has the same one
 // (proto/value_block.h). A checksum cannot be compressed. So where a leaf of the same memory server
 // refers to a block, and the block is whole, its own checksum is zero in the file, and is put back
-// from the entry. What is put back is the checksum of the bytes that are there, so it is right
-// whatever else has referred to that memory before. A block of which the leaf is on another server keeps its own.
+// from the entry of which the checksum is that of the bytes. A block keeps its own if several
+// entries with different checksums match it, or if the leaf is on another server.
 //
 // The memory must be at rest.
 // Cost: of each leaf its checksums; of each block to which it refers, too. By several threads.

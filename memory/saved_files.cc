@@ -10,13 +10,10 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <set>
 #include <system_error>
 #include <thread>
 
-#include "common/bootstrap/record_snapshot.h"
-#include "common/bootstrap/rejoin.h"
 #include "common/errno_reason.h"
 #include "common/file_lock.h"
 
@@ -41,14 +38,6 @@ Error CannotUse(const std::string& directory, const std::string& why) {
 }
 
 }  // namespace
-
-std::vector<uint64_t> SetsOf(const std::vector<SavedFile>& files) {
-  std::vector<uint64_t> sets;
-  for (const SavedFile& file : files) {
-    if (sets.size() < kMaxSets) sets.push_back(file.header().set);
-  }
-  return sets;
-}
 
 Result<SavedFiles> SavedFiles::Open(const std::string& given, const std::string& store) {
   std::error_code error;
@@ -111,36 +100,20 @@ Status SavedFiles::Take(ServerId server) {
   return Ok();
 }
 
-Result<std::vector<SavedFile>> SavedFiles::OpenAll() const {
-  std::vector<SavedFile> files;
-  if (!server_) return files;
+Result<std::optional<SavedFile>> SavedFiles::Choose(
+    const std::optional<StoreRecord>& record) const {
+  std::optional<SavedFile> chosen;
   for (const std::string& name : Names(Prefix(), kSavedEnding)) {
     BOOST_OUTCOME_TRY(file, SavedFile::Open(directory_ + "/" + name));
-    files.push_back(std::move(file));
+    const SavedFileHeader& header = file.header();
+    const MemberRecord* const entry =
+        record && record->store_id == header.region.store_id ? record->Find(*server_) : nullptr;
+    const bool is_of_record = (record && record->set == header.set) ||
+                              (entry != nullptr && entry->incarnation == header.region.incarnation);
+    if (is_of_record) return std::optional(std::move(file));
+    if (!chosen || header.sequence > chosen->header().sequence) chosen = std::move(file);
   }
-  std::ranges::sort(files, std::ranges::greater(),
-                    [](const SavedFile& file) { return file.header().sequence; });
-  return files;
-}
-
-Result<std::optional<SavedFile>> SavedFiles::Choose(Bootstrap& bootstrap,
-                                                    const LivenessProbe& probe) const {
-  BOOST_OUTCOME_TRY(files, OpenAll());
-  if (files.empty()) return std::nullopt;
-  BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, store_));
-  for (SavedFile& file : files) {
-    const RegionHeader& region = file.header().region;
-    const MemberRecord* const entry = seen.record && seen.record->store_id == region.store_id
-                                          ? seen.record->Find(*server_)
-                                          : nullptr;
-    if (entry != nullptr && entry->incarnation == region.incarnation) {
-      return std::optional(std::move(file));
-    }
-  }
-  BOOST_OUTCOME_TRY(set, SetToBeginWith(bootstrap, store_, *server_, SetsOf(files), probe));
-  const auto chosen = std::ranges::find_if(
-      files, [set](const SavedFile& file) { return file.header().set == set; });
-  return std::optional(std::move(*chosen));
+  return chosen;
 }
 
 uint64_t SavedFiles::NextSequence() const {

@@ -14,16 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "common/bootstrap/membership.h"
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "memory/saved_file.h"
 #include "proto/remote_ptr.h"
+#include "proto/store_record.h"
 
 namespace gossamer {
-
-// As JoinOptions has them. `files`: as OpenAll has them.
-std::vector<uint64_t> SetsOf(const std::vector<SavedFile>& files);
 
 class SavedFiles {
  public:
@@ -31,25 +28,22 @@ class SavedFiles {
   // Errors: InvalidArgument for one that does not, or that cannot be written to.
   static Result<SavedFiles> Open(const std::string& directory, const std::string& store);
 
+  const std::string& directory() const { return directory_; }
   enum class Taken : uint8_t { kYes, kThereAreNone, kOthersHaveThem };
   // Takes the files of the server with the lowest number that has any and that no process has
   // taken. If others have all, waits for up to kLockPatience: they may be those of a process that
   // was killed.
   Taken TakeAny();
-  const std::string& directory() const { return directory_; }
   // Takes the files of that server, which may be none. Does nothing if it has them.
   // Errors: InvalidArgument if another process has them.
   Status Take(ServerId server);
 
   // The rest is of the server that was taken.
 
-  // Opens all of them, the latest first. None if no server was taken.
+  // Opens the file that this server is to begin with: if `record` is of its store, the one of the
+  // record's set, or of the incarnation that it names; otherwise the latest. None if there is none.
   // Errors: as SavedFile::Open.
-  Result<std::vector<SavedFile>> OpenAll() const;
-  // Opens the file that this server is to begin with: if the store's record names the incarnation
-  // that one is of, that one; otherwise as SetToBeginWith decides. None if there is none.
-  // Errors: as OpenAll; those of SetToBeginWith.
-  Result<std::optional<SavedFile>> Choose(Bootstrap& bootstrap, const LivenessProbe& probe) const;
+  Result<std::optional<SavedFile>> Choose(const std::optional<StoreRecord>& record) const;
 
   // A sequence for the next file: higher than those of all that are there. Lives alone do not order
   // files: a store that has gone back to an earlier file, or is a new one, has fewer.

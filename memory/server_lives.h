@@ -6,10 +6,6 @@
 // (common/bootstrap/requests.h): then a life ends, and the next one begins on the same memory,
 // as after a kill. Clients notice a pause.
 //
-// While a restored store is not open, nothing can be written to it (common/bootstrap/restore.h). A
-// server that ends then saves nothing. If the store goes back to an older set meanwhile, a life
-// ends, and the next one begins with the file of that set.
-//
 // Thread-safety: one thread.
 #pragma once
 
@@ -29,20 +25,11 @@ namespace gossamer {
 
 struct SaveOptions {
   std::optional<SavedFiles> files;   // where to save; none: nothing is saved
-  std::string load = {};             // the file to begin with; empty: one of `files`
-  std::optional<SavedFile> to_load;  // what FileToLoad has opened
+  std::optional<SavedFile> to_load;  // what to begin with
   bool salvage = false;              // go on without what is damaged there
-  bool is_anew = false;              // what is in the region is of a store that never opened
-  // Called by another thread when HasNewRequest or IsToGoBack.
+  // Called by another thread when the store's record asks for a save.
   std::function<void()> on_request = {};
 };
-
-// Opens the saved file that this server of `store` is to begin with, by the store's record; none if
-// it has none. Takes the server's files.
-// Errors: those of SavedFiles::Take and Choose, and of SavedFile::Open; InvalidArgument if
-// `save.load` is of another store.
-Result<std::optional<SavedFile>> FileToLoad(SaveOptions& save, const std::string& store,
-                                            Bootstrap& bootstrap);
 
 class ServerLives {
  public:
@@ -57,19 +44,13 @@ class ServerLives {
   // Whether the store's record asks for a save, and the present life has not made it.
   bool HasNewRequest() const;
 
-  // Whether the store has gone back to an older set than the present life has begun with.
-  bool IsToGoBack() const { return is_to_go_back_; }
-  // Ends the life, and begins another one with the file of that set.
-  // Errors: those of Begin. No life has begun then; no file has changed.
-  Status GoBack();
-
   // Ends the life, saves, waits until the other servers of the store have saved too, and begins
   // another life. `is_to_stop`: polled while it waits; true ends that.
   // Errors: those of saving, also if another server has not saved in time. Another life has begun
   // all the same.
   Status SaveAndGoOn(const std::function<bool()>& is_to_stop);
 
-  // Ends the last life. With saved files, saves, unless the store has not opened.
+  // Ends the last life. With saved files, saves.
   // Errors: those of saving; if nothing else keeps the memory, another life has begun, and
   // `has_ended` is false.
   Status End();
@@ -79,19 +60,9 @@ class ServerLives {
   ServerLives(MemoryServerOptions options, SaveOptions save)
       : options_(std::move(options)), save_(std::move(save)) {}
 
-  Status BeginFirstLife();
   Status OpenRegion();
   Status Load();
-  // Tells the record which sets this server may begin with. `file`: what is loaded, if anything.
-  Status NameSets(const std::optional<SavedFile>& file);
   Status StartServer();
-  // Whether the store has gone back to another set than the one that was loaded. That is to be
-  // loaded then.
-  bool HasOtherSet();
-  void LoadAnew(SavedFile file);
-  // Whether the life that has ended can have changed nothing, as the store has not opened. Leaves
-  // the record then.
-  bool LeavesUnopened() const;
   // Until it succeeds: nothing else has the memory.
   void StartAgain();
   // Says what becomes of what the server holds.
@@ -111,8 +82,6 @@ class ServerLives {
   // `save` of the store's record: as it was last seen, and as it was when the life began.
   std::atomic<uint64_t> request_ = 0;
   std::atomic<uint64_t> done_request_ = 0;
-  std::atomic<bool> was_open_ = false;  // the store has been seen open in this life
-  std::atomic<bool> is_to_go_back_ = false;
 };
 
 }  // namespace gossamer

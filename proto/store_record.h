@@ -18,11 +18,6 @@
 // hex digits, or 0 if it has saved nothing yet. Behind the line of a server that is to stop stands
 // " stop".
 //
-// A store that comes back from saved files, and is not open yet (common/bootstrap/restore.h), has a
-// line "awaits=" with the ids of the servers that it waits for, such as "awaits=1,2"; their own
-// lines, if any, are of before. The lines of its other servers have " sets=" then, before " stop":
-// the sets that they may begin with again.
-//
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
 // decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A
 // store never reuses a server id, because remote pointers contain it: `next_server` only grows.
@@ -33,9 +28,9 @@
 // memory server that intends to create a store in place of a lost one first draws new digits for
 // that line.
 //
-// Behind that line, a store that was restored from saved files has "set=" and their set, and
-// "awaits=" behind that. To save what all servers hold, somebody puts "save=" and new random digits
-// behind those: a server that sees others than before saves.
+// Behind that line, a store that was restored from saved files has "set=" and their set. To save
+// what all servers hold, somebody puts "save=" and new random digits behind that: a server that
+// sees others than before saves.
 //
 // A record without servers is not a store: it is the note of a memory server that intends to create
 // one and waits for a lost record to come back.
@@ -62,7 +57,6 @@ inline constexpr std::string_view kStoreRecordFirstLine = "gossamer-store 1";
 inline constexpr std::string_view kKeptBySystemd = "systemd";
 inline constexpr size_t kMaxStoreNameBytes = 64;
 inline constexpr size_t kMaxTokenBytes = 255;  // of host, process, address, region
-inline constexpr size_t kMaxSets = 15;         // that a server names, 17 characters each
 // A store can assign server ids 0 to 255 in its whole life. Clients keep a table of all of them.
 inline constexpr size_t kMaxMemoryServers = 256;
 static_assert(kMaxMemoryServers - 1 <= UINT16_MAX, "a remote pointer has 16 bits for the id");
@@ -78,8 +72,7 @@ struct MemberRecord {
   std::string region = {};   // the file with its memory; empty: that dies with the process
   std::optional<uint64_t> saved = {};  // the set of its last saved file, 0: none yet
   bool stop = false;                   // somebody has asked it to end
-  std::string formats = {};         // that it reads; empty: an earlier version, which says nothing
-  std::vector<uint64_t> sets = {};  // that it may begin with again, while the store is not open
+  std::string formats = {};  // that it reads; empty: an earlier version, which says nothing
 
   // Whether it may be back, with its memory and another incarnation, when it does not answer. One
   // that saves serves nobody while it does.
@@ -105,11 +98,6 @@ struct StoreRecord {
   uint64_t restored = 0;              // 0: no such line, as of the next two
   uint64_t set = 0;
   uint64_t save = 0;
-  std::vector<ServerId> awaits = {};  // by rising id
-
-  // Whether clients may use it.
-  bool is_open() const { return awaits.empty(); }
-  bool Awaits(ServerId server) const { return std::ranges::count(awaits, server) != 0; }
 
   const MemberRecord* Find(ServerId server) const {
     const auto found = std::ranges::find(servers, server, &MemberRecord::server);
@@ -157,20 +145,20 @@ class RecordReader {
     }
     return *this;
   }
-  // Up to the next of `ends`.
-  std::string_view Word(std::string_view ends) {
-    const std::string_view word = rest_.substr(0, rest_.find_first_of(ends));
+  // Up to the next blank or line end.
+  std::string_view Word() {
+    const std::string_view word = rest_.substr(0, rest_.find_first_of(" \n"));
     rest_.remove_prefix(word.size());
     return word;
   }
   std::string Token() {
-    const std::string_view word = Word(" \n");
+    const std::string_view word = Word();
     if (!IsValidToken(word)) Fail("a word is empty, longer than 255 bytes, or not printable");
     return std::string(word);
   }
   template <typename Number>
   Number Decimal() {
-    const std::string_view word = Word(" \n,");
+    const std::string_view word = Word();
     Number value{};
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || word != std::to_string(value)) {
@@ -179,22 +167,13 @@ class RecordReader {
     return value;
   }
   uint64_t Hex() {
-    const std::string_view word = Word(" \n,");
+    const std::string_view word = Word();
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, 16);
     if (error != std::errc() || word != Hex16(value)) {
       Fail("\"" + Printable(word) + "\" is not 16 hex digits");
     }
     return value;
-  }
-  // One value or more, with commas between them.
-  template <typename Read>
-  void List(Read read) {
-    read();
-    while (NextIs(",")) {
-      Expect(",");
-      read();
-    }
   }
   // The number of a line that may be missing, which stands for 0.
   uint64_t HexLine(std::string_view name) {
@@ -238,10 +217,6 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
       record.parameters.max_key_bytes, record.parameters.inline_value_bytes, record.next_server);
   if (record.restored != 0) text += fmt::format("restored={:016x}\n", record.restored);
   if (record.set != 0) text += fmt::format("set={:016x}\n", record.set);
-  for (size_t i = 0; i < record.awaits.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "awaits=" : ",", ToInteger(record.awaits[i]));
-  }
-  if (!record.awaits.empty()) text += '\n';
   if (record.save != 0) text += fmt::format("save={:016x}\n", record.save);
   for (const MemberRecord& member : record.servers) {
     text += fmt::format("server={} incarnation={:016x} host={} process={} address={}",
@@ -250,9 +225,6 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
     if (!member.formats.empty()) text += " formats=" + member.formats;
     if (!member.region.empty()) text += " region=" + member.region;
     if (member.saved) text += fmt::format(" saved={:016x}", *member.saved);
-    for (size_t i = 0; i < member.sets.size(); ++i) {
-      text += fmt::format("{}{:016x}", i == 0 ? " sets=" : ",", member.sets[i]);
-    }
     if (member.stop) text += " stop";
     text += '\n';
   }
@@ -293,18 +265,6 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   reader.EndLine();
   record.restored = reader.HexLine("restored=");
   record.set = reader.HexLine("set=");
-  if (reader.NextIs("awaits=")) {
-    reader.Expect("awaits=").List([&] {
-      const auto awaited = static_cast<ServerId>(reader.Decimal<uint16_t>());
-      const bool is_behind = record.awaits.empty() || awaited > record.awaits.back();
-      if (!is_behind || ToInteger(awaited) >= record.next_server) {
-        reader.Fail("an awaited server is out of order, twice, or not below next_server");
-      }
-      record.awaits.push_back(awaited);
-    });
-    if (record.set == 0) reader.Fail("servers are awaited without a set");
-    reader.EndLine();
-  }
   record.save = reader.HexLine("save=");
   while (!reader.done()) {
     MemberRecord member;
@@ -316,11 +276,6 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     if (reader.NextIs(" formats=")) member.formats = reader.Expect(" formats=").Token();
     if (reader.NextIs(" region=")) member.region = reader.Expect(" region=").Token();
     if (reader.NextIs(" saved=")) member.saved = reader.Expect(" saved=").Hex();
-    if (reader.NextIs(" sets=")) {
-      reader.Expect(" sets=").List([&] { member.sets.push_back(reader.Hex()); });
-      if (record.is_open()) reader.Fail("sets of a store that awaits no servers");
-      if (member.sets.size() > kMaxSets) reader.Fail("a server has more than 15 sets");
-    }
     member.stop = reader.NextIs(" stop");
     if (member.stop) reader.Expect(" stop");
     if (!record.servers.empty() && member.server <= record.servers.back().server) {

@@ -86,45 +86,6 @@ TEST(StoreRecord, SaysWhatIsSaved) {
               HasSubstr("line 10: expected"));
 }
 
-TEST(StoreRecord, SaysWhomItAwaits) {
-  StoreRecord record = TwoServers();
-  EXPECT_TRUE(record.is_open());
-  record.set = 0xcd;
-  record.awaits = {ServerId{1}, ServerId{2}};
-  record.servers[0].sets = {0xcd, 0xab};
-  record.servers[1].stop = true;
-  const std::string head = "next_server=3\nset=00000000000000cd\n";
-  std::string text = Golden("next_server=3\n", head + "awaits=1,2\n");
-  text.insert(text.find("\nserver=2"), " sets=00000000000000cd,00000000000000ab");
-  text.insert(text.size() - 1, " stop");
-  EXPECT_EQ(EncodeStoreRecord(record), text);
-  std::string problem;
-  EXPECT_EQ(ParseStoreRecord(text, problem), record) << problem;
-  EXPECT_FALSE(record.is_open());
-  EXPECT_TRUE(record.Awaits(ServerId{2}));
-  EXPECT_FALSE(record.Awaits(ServerId{0}));
-
-  const auto problem_with = [&](const std::string& lines) {
-    return ProblemOf(Golden("next_server=3\n", "next_server=3\n" + lines));
-  };
-  EXPECT_THAT(problem_with("awaits=1\n"), HasSubstr("awaited without a set"));
-  for (const char* awaits : {"awaits=2,1\n", "awaits=1,1\n", "awaits=3\n"}) {
-    EXPECT_THAT(problem_with("set=00000000000000cd\n" + std::string(awaits)),
-                HasSubstr("line 10: an awaited server is out of order, twice, or not below"));
-  }
-  for (const char* awaits : {"awaits=\n", "awaits=1,\n", "awaits=,1\n"}) {
-    EXPECT_THAT(problem_with("set=00000000000000cd\n" + std::string(awaits)),
-                HasSubstr("line 10: \"\" is not a number in range"));
-  }
-  text = Golden("10.0.0.2:7471", "10.0.0.2:7471 sets=00000000000000cd");
-  EXPECT_THAT(ProblemOf(text), HasSubstr("sets of a store that awaits no servers"));
-  std::string many = " sets=0000000000000001";
-  for (size_t i = 0; i < kMaxSets; ++i) many += ",0000000000000001";
-  text = Golden("next_server=3\n", head + "awaits=1\n");
-  text.insert(text.size() - 1, many);
-  EXPECT_THAT(ProblemOf(text), HasSubstr("more than 15 sets"));
-}
-
 TEST(StoreRecord, SaysWhatIsWrong) {
   EXPECT_THAT(ProblemOf(""), HasSubstr("line 1: expected \"gossamer-store 1\""));
   EXPECT_THAT(ProblemOf(Golden("gossamer-store 1", "gossamer-store 2")), HasSubstr("line 1"));

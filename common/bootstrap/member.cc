@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/bootstrap/record_snapshot.h"
-#include "common/bootstrap/restore.h"
 #include "common/process.h"
 #include "common/random_id.h"
 #include "proto/store_record.h"
@@ -57,13 +56,8 @@ std::optional<Look> Member::Publish(const std::optional<std::string>& expected, 
       bootstrap_.CompareAndSwap(known_.store, expected, EncodeStoreRecord(record));
   if (!swapped) return Look{Finding::kNoBootstrap, swapped.error().message};
   if (!swapped.value()) return std::nullopt;
-  Know(std::move(record));
-  return done;
-}
-
-void Member::Know(StoreRecord record) {
   known_ = std::move(record);
-  if (known_.is_open()) self_.sets.clear();
+  return done;
 }
 
 std::optional<Look> Member::PutBack(const std::optional<std::string>& note) {
@@ -88,14 +82,13 @@ std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& re
                     "store, start them anew and load the file",
                     Named(known_.store, bootstrap_), ProcessOf(*entry), ToInteger(self_.server))};
   }
-  const bool is_awaited = record.Awaits(self_.server);
-  if (entry != nullptr && !is_awaited && record.next_server >= known_.next_server) {
-    Know(record);
-    return record.is_open() ? Look{} : Look{Finding::kAwaits, NotOpen(record, bootstrap_)};
+  if (entry != nullptr && record.next_server >= known_.next_server) {
+    known_ = record;
+    return Look{};
   }
   StoreRecord merged = record;
   merged.next_server = std::max(merged.next_server, known_.next_server);
-  if (entry == nullptr || is_awaited) PutMember(merged, entry == nullptr ? self_ : *entry);
+  if (entry == nullptr) PutMember(merged, self_);
   return Publish(text, std::move(merged),
                  {Finding::kMerged, "the record of " + Named(known_.store, bootstrap_) +
                                         " was put back by a server that did not know all: added "
@@ -118,22 +111,15 @@ void Member::JudgeOther(const std::string& text, const StoreRecord& other) {
 }
 
 std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord& other) {
-  const std::string name = Named(known_.store, bootstrap_);
-  if (!known_.is_open() && std::ranges::count(self_.sets, other.set) != 0) {
-    return Look{Finding::kGoesBack,
-                fmt::format("{} goes back further, to set {:016x}, which all servers that have "
-                            "started have a file of",
-                            name, other.set)};
-  }
   JudgeOther(text, other);
+  const std::string name = Named(known_.store, bootstrap_);
   if (own_root_ == Liveness::kDead) {
     return Look{Finding::kStoreLost, name + " is another one now (" + IdText(other.store_id) +
                                          "). The one of this server (" + IdText(known_.store_id) +
                                          ") is lost with its server 0, which held the root: stop "
                                          "this server, it serves nobody any more"};
   }
-  const bool may_take_back = known_.is_open() || other.set == 0;
-  if (other_root_ == Liveness::kDead && own_root_ == Liveness::kAlive && may_take_back) {
+  if (other_root_ == Liveness::kDead && own_root_ == Liveness::kAlive) {
     StoreRecord record = known_;
     record.restored = RandomId();
     return Publish(text, std::move(record),

@@ -5,8 +5,7 @@
 // record each Bootstrap::kLookInterval, remembers it, and acts:
 //
 //   it finds                                          it does
-//   its own entry in its store's record               nothing; reports servers that are awaited
-//                                                     (restore.h)
+//   its own entry in its store's record               nothing
 //   no record, or the note of a server that asks      puts back what it remembers, with a new
 //   for one (membership.h)                            `restored`
 //   its store's record without its entry, or with a   adds itself, raises next_server; all other
@@ -15,8 +14,6 @@
 //   own from before it came back (rejoin.h)
 //   its store's record with another server under      changes nothing; reports that this server's
 //   its id                                            data cannot be found any more
-//   another record, while its own store has not       nothing; reports that this server is to begin
-//   opened, with a set of which it has a file         again with that
 //   another store's record, whose server 0 is dead    replaces it by its own store's record
 //   or has left, while its own server 0 lives
 //   another store's record otherwise                  changes nothing; reports what must be stopped
@@ -45,10 +42,8 @@ namespace gossamer {
 
 enum class Finding : uint8_t {
   kInPlace,      // the record names this server
-  kAwaits,       // as kInPlace, and the store is not open
   kPutBack,      // there was no record
   kMerged,       // this server or a part of what it knew was missing
-  kGoesBack,     // this server's store has gone back to an older set
   kTookBack,     // a dead store had the name
   kIdTaken,      // another server of the store has this one's id
   kOtherStore,   // another store has the name, and this server's store lives without it
@@ -78,7 +73,6 @@ class Member {
   const StoreRecord& known() const { return known_; }
 
  private:
-  void Know(StoreRecord record);
   // These return nullopt when the record changed meanwhile: look again.
   std::optional<Look> Publish(const std::optional<std::string>& expected, StoreRecord record,
                               Look done);
@@ -89,7 +83,7 @@ class Member {
   Liveness OwnRoot() const;
 
   Bootstrap& bootstrap_;
-  MemberRecord self_;                    // names no sets once the store is open
+  const MemberRecord self_;
   const std::vector<uint64_t> earlier_;  // incarnations of this server
   const LivenessProbe probe_;
   StoreRecord known_;

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "common/bootstrap/record_snapshot.h"
-#include "common/bootstrap/restore.h"
 #include "common/process.h"
 #include "common/random_id.h"
 #include "proto/formats.h"
@@ -22,8 +21,6 @@ using std::chrono::steady_clock;
 
 // For the first server of a store, which may itself wait for a lost record.
 constexpr milliseconds kStoreToJoinPatience{15'000};
-// For the servers of a restored store, which load their files.
-constexpr milliseconds kOpeningPatience{60'000};
 constexpr milliseconds kPollInterval{50};
 constexpr milliseconds kLongEnoughToTell{1000};
 // A join ends after this many times the time that a text must stand.
@@ -52,33 +49,10 @@ std::string WithSystemd(const MemberRecord& member, const Bootstrap& bootstrap,
       Describe(member), Named(record.store, bootstrap), ToInteger(member.server));
 }
 
-// Likewise below, of a restored store that is not open.
-Result<Judgement> JudgeUnopened(const StoreRecord& record, const JoinOptions& options,
-                                const LivenessProbe& probe, const Bootstrap& bootstrap) {
-  if (options.forget_dead) {
-    const StoreRecord now = AwaitTheSilent(record, probe);
-    BOOST_OUTCOME_TRYV(CheckMayForget(now, bootstrap));
-    BOOST_OUTCOME_TRYV(CheckAgree(record, options));
-    Judgement judgement{Verdict::kWhole};
-    for (const MemberRecord& member : record.servers) {
-      if (now.Awaits(member.server)) judgement.forgotten.push_back(member.server);
-    }
-    return judgement;
-  }
-  const MemberRecord* const root = record.Find(ServerId{0});
-  const bool lives = root != nullptr && probe(record, *root).liveness == Liveness::kAlive;
-  if (options.replace_store && !lives) return Judgement{Verdict::kLost};
-  return MakeError(Code::kNodeUnreachable,
-                   NotOpen(record, bootstrap) +
-                       "; to lose all that the store held, stop its servers, and start this one "
-                       "with --replace_store");
-}
-
 // Judges the recorded store by asking its servers. See the list in membership.h.
 Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOptions& options,
                         const LivenessProbe& probe, const Bootstrap& bootstrap) {
   if (!record) return Judgement{Verdict::kAbsent};
-  if (!record->is_open()) return JudgeUnopened(*record, options, probe, bootstrap);
   const MemberRecord* root = record->Find(ServerId{0});
   if (root == nullptr) return Judgement{Verdict::kLost};
   const Probed probed_root = probe(*record, *root);
@@ -146,6 +120,9 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
 }
 
 void Forget(StoreRecord& record, const std::vector<ServerId>& servers) {
+  // What the store was restored from is of no use to it without these: one of them that comes late
+  // must not bring back what it held then.
+  if (!servers.empty()) record.set = 0;
   for (const ServerId server : servers) {
     LOG(WARNING) << Describe(*record.Find(server))
                  << " is dead: taking it out of the record; the keys it held are lost";
@@ -182,10 +159,6 @@ bool AsksMembers(const RecordSnapshot& seen) {
 // How long `seen` must have stood unchanged before a joining server acts on it.
 milliseconds TimeToStand(const RecordSnapshot& seen, const JoinOptions& options,
                          const Bootstrap& bootstrap) {
-  const bool is_unopened = seen.record && !seen.record->is_open();
-  if (is_unopened && !options.forget_dead && !options.replace_store) {
-    return options.patience.value_or(kOpeningPatience);
-  }
   if (!seen.record && options.create == CreateMode::kNew) return milliseconds(0);
   if (!seen.record && options.create == CreateMode::kJoin)
     return options.patience.value_or(kStoreToJoinPatience);
@@ -195,10 +168,7 @@ milliseconds TimeToStand(const RecordSnapshot& seen, const JoinOptions& options,
 void LogWait(const RecordSnapshot& seen, milliseconds time, const JoinOptions& options,
              const Bootstrap& bootstrap) {
   const std::string name = Named(options.store, bootstrap);
-  if (seen.record && !seen.record->is_open()) {
-    LOG(INFO) << "waiting for up to " << time.count()
-              << " ms: " << NotOpen(*seen.record, bootstrap);
-  } else if (seen.record) {
+  if (seen.record) {
     LOG(INFO) << "the record of " << name
               << " was lost and put back, or its store is lost: waiting " << time.count()
               << " ms for members that it may lack";
@@ -363,7 +333,6 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   if (judgement.verdict == Verdict::kWhole) {
     record = *before.record;
     Forget(record, judgement.forgotten);
-    ForgetAwaited(record, bootstrap);
     record.restored = 0;
     if (record.next_server >= kMaxMemoryServers) {
       return MakeError(
@@ -405,15 +374,12 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
     BOOST_OUTCOME_TRY(found, ReadRecord(bootstrap, options.store));
     if (found.record) {
       StoreRecord& record = *found.record;
-      if (record.is_open() && record.Find(ServerId{0}) == nullptr) {
+      if (record.Find(ServerId{0}) == nullptr) {
         return MakeError(Code::kNodeUnreachable,
                          Named(options.store, bootstrap) +
                              " is lost: its server 0, which held the root, has stopped");
       }
-      const std::optional<Unreachable> lost =
-          record.is_open()
-              ? FindUnreachable(record, options, bootstrap)
-              : Unreachable{MakeError(Code::kNodeUnreachable, NotOpen(record, bootstrap)), true};
+      const std::optional<Unreachable> lost = FindUnreachable(record, options, bootstrap);
       if (!lost) return std::move(record);
       if (!lost->comes_back || steady_clock::now() >= return_deadline) return lost->error;
       if (steady_clock::now() >= log_at && !std::exchange(is_logged, true)) {

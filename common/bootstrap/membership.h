@@ -24,8 +24,6 @@
 //   - Another server is dead: the join is refused, because some keys are lost for good and joining
 //     would hide that; `JoinOptions::forget_dead` (--forget_dead) overrules, and takes the dead
 //     server out of the record.
-//   - A restored store is not open yet (restore.h): a join waits for that for a minute, and is
-//     refused then. `forget_dead` opens the store without the servers that it awaits.
 //
 // A bootstrap may lose the record of a live store, at any time and repeatedly. So a server creates
 // a store, or takes an id, only in place of a text
@@ -54,7 +52,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "common/bootstrap/bootstrap.h"
 #include "common/status.h"
@@ -99,15 +96,13 @@ struct JoinOptions {
   std::string store = "default";
   std::string fabric;  // "shm" or "verbs"
   StoreParameters parameters;
-  // Treat a server 0 that does not answer as dead; if this one has loaded a saved file, any server.
-  bool replace_store = false;
-  bool forget_dead = false;  // Take other servers that are dead out of the record.
+  bool replace_store = false;  // Treat a server 0 that does not answer as dead.
+  bool forget_dead = false;    // Take other servers that are dead out of the record.
   CreateMode create = CreateMode::kAuto;
   // Replaces Bootstrap::republish_wait(), or the time that kJoin waits. 0: no wait.
   std::optional<std::chrono::milliseconds> patience;
-  std::string region = {};  // as in MemberRecord, as are the next two
+  std::string region = {};  // as in MemberRecord, as is the next
   std::optional<uint64_t> saved = {};
-  std::vector<uint64_t> sets = {};  // that it may begin with, the newest first
   // Polled while waiting for a record; true ends the wait with Contended.
   std::function<bool()> is_to_stop = {};
 };
@@ -144,8 +139,7 @@ struct FindOptions {
   // If set, every server is probed first, and the error of ServerUnreachable names one that is not
   // alive.
   LivenessProbe probe = {};
-  // How long to wait for one that is not, if it is to come back with its memory; and for a restored
-  // store to be open (restore.h).
+  // How long to wait for one that is not, if it is to come back with its memory.
   std::chrono::milliseconds return_patience{0};
 };
 

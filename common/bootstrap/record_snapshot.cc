@@ -75,9 +75,6 @@ void PutMember(StoreRecord& record, const MemberRecord& member) {
   const auto after = std::ranges::find_if(
       record.servers, [&](const MemberRecord& other) { return other.server > member.server; });
   record.servers.insert(after, member);
-  std::erase(record.awaits, member.server);
-  if (!record.is_open()) return;
-  for (MemberRecord& each : record.servers) each.sets.clear();
 }
 
 std::string IdText(uint64_t store_id) { return "store id " + internal::Hex16(store_id); }
@@ -93,10 +90,8 @@ const MemberRecord* EntryOf(const StoreRecord& record, const MemberIdentity& ser
   return entry != nullptr && entry->incarnation == server.incarnation ? entry : nullptr;
 }
 
-bool IsInSavedFile(const MemberRecord& member) { return member.region.ends_with(".saved"); }
-
 std::string FlagToReturn(const MemberRecord& member) {
-  if (!IsInSavedFile(member)) return "--region=" + member.region;
+  if (!member.region.ends_with(".saved")) return "--region=" + member.region;
   return "--save=" + member.region.substr(0, member.region.rfind('/'));
 }
 

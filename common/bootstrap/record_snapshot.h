@@ -38,8 +38,7 @@ Status CheckAgree(const StoreRecord& record, const JoinOptions& options);
 // Errors: InvalidArgument unless a record can hold `address`.
 Status CheckAddress(const std::string& address);
 
-// Puts the member in its place, by its id; replaces another incarnation of it. A restored store
-// that has awaited this server alone is open then.
+// Puts the member in its place, by its id; replaces another incarnation of it.
 void PutMember(StoreRecord& record, const MemberRecord& member);
 
 // The entry of that incarnation of the server; null if the record does not name it.
@@ -49,8 +48,6 @@ const MemberRecord* EntryOf(const StoreRecord& record, const MemberIdentity& ser
 std::string IdText(uint64_t store_id);
 // "server 0 (host ant, address 10.0.0.1:7471)"
 std::string Describe(const MemberRecord& member);
-// Whether its memory, as the record has it, is in a saved file: it has been stopped, or is saving.
-bool IsInSavedFile(const MemberRecord& member);
 // "--region=PATH", or "--save=DIRECTORY" of one whose memory is in a saved file.
 std::string FlagToReturn(const MemberRecord& member);
 // "store 'default' at memcached://ant:11211"

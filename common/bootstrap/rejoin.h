@@ -21,16 +21,10 @@
 //
 //   the record                               it
 //   names an incarnation that it has had     replaces its own entry, as above
+//   has the same set, and not this server    adds its entry
 //   is lost                                  puts up one with the set, and a new id
-//   is of a store that is not open           as restore.h says
-//   has the same set, and not this server    adds its entry: the store was opened without it
-//   has a later life of it, and all servers  puts up one with the set, as that life is lost
-//   in it are dead
 //   is another one                           refuses, unless server 0 of that store is dead and its
 //                                            memory gone: then it puts up one with the set
-//
-// A server that does not answer may live; JoinOptions::replace_store says that it does not. A life
-// of this server itself, on this host, is over.
 #pragma once
 
 #include <cstdint>
@@ -51,18 +45,11 @@ struct Returning {
   uint64_t set = 0;               // of the saved file that the memory was loaded from; 0: of none
 };
 
-// The set that a server with these begins with, by the record as it is now; `sets` is not empty,
-// and has the newest first. Where that changes meanwhile, RejoinStore ends with Contended.
-// Errors: those of restore.h's ChooseSet, and of ReadRecord.
-Result<uint64_t> SetToBeginWith(Bootstrap& bootstrap, const std::string& store, ServerId self,
-                                const std::vector<uint64_t>& sets, const LivenessProbe& probe);
-
-// Requires: `options.sets` has `returning.set`, unless that is 0.
 // Errors:
 //   - InvalidArgument if the record has another server under this one's id, or other parameters, or
 //     is that of another store; or for an address that a record cannot hold;
 //   - NodeUnreachable for a bootstrap that does not answer;
-//   - Contended when the record keeps changing, or if this server is to begin with another set;
+//   - Contended when the record keeps changing;
 //   - all errors of `bring_up`, which is called once.
 Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                            const Returning& returning, const LivenessProbe& probe,

@@ -260,17 +260,10 @@ class GoBackTest : public RejoinTest {
   }
   Returning Save(const Joined& joined, uint64_t set = kSet) {
     Returning returning = Leave(joined);
-    returning.known = EncodeStoreRecord(Record().value());
     returning.set = set;
     return returning;
   }
-  Result<Joined> Load(Returning returning) {
-    returning.identity.incarnation = RandomId();
-    JoinOptions options = OptionsOfSaving();
-    options.saved = returning.set;
-    options.sets = {returning.set};
-    return Rejoin(returning, options);
-  }
+  Result<Joined> Load(const Returning& returning) { return Rejoin(returning, OptionsOfSaving()); }
 };
 
 TEST_F(GoBackTest, ReturnsWhereNothingWentOn) {
@@ -311,9 +304,32 @@ TEST_F(GoBackTest, SetsAreNotMixed) {
   const Result<Joined> refused = Load(older);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("comes back from set 0000000000000abc, of which"));
+  EXPECT_THAT(refused.error().message, HasSubstr("is another one now"));
   EXPECT_EQ(served_, served);
   EXPECT_EQ(Record().value().store_id, back.identity.store_id);
+}
+
+// Regression: it came back into the running store, with what it had held when that was saved.
+TEST_F(GoBackTest, OneThatWasForgottenDoesNotComeBackWithItsFile) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  const Returning one = Save(first);
+  const Returning other = Save(second);
+  LoseRecord();
+  ASSERT_TRUE(Load(one));
+  const Joined lost = Load(other).value();
+  states_[lost.identity.incarnation] = Liveness::kDead;
+  JoinOptions options = OptionsOfSaving();
+  options.saved = 0;
+  options.forget_dead = true;
+  ASSERT_TRUE(
+      JoinStore(bootstrap_, options, Probe(),
+                [](const MemberIdentity&) -> Result<std::string> { return std::string("new"); }));
+  EXPECT_THAT(Servers(), ElementsAre(0, 2));
+  const Result<Joined> refused = Load(other);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("is another one now"));
+  EXPECT_THAT(Servers(), ElementsAre(0, 2));
 }
 
 // The record outlived the machine; the memory, which the store went on with, did not.

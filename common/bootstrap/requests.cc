@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/bootstrap/record_snapshot.h"
-#include "common/bootstrap/restore.h"
 #include "common/random_id.h"
 #include "proto/crc32c.h"
 
@@ -48,14 +47,12 @@ uint64_t SetOf(const StoreRecord& record) {
 }
 
 bool HaveAllSaved(const StoreRecord& record, uint64_t set) {
-  return record.is_open() && std::ranges::all_of(record.servers, [set](const MemberRecord& member) {
-           return member.saved == set;
-         });
+  return std::ranges::all_of(record.servers,
+                             [set](const MemberRecord& member) { return member.saved == set; });
 }
 
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store) {
-  return ChangeRecord(bootstrap, store, [&bootstrap](StoreRecord& record) -> Status {
-    if (!record.is_open()) return MakeError(Code::kUnsupported, NotOpen(record, bootstrap));
+  return ChangeRecord(bootstrap, store, [](StoreRecord& record) -> Status {
     for (const MemberRecord& member : record.servers) {
       if (member.saved) continue;
       return MakeError(Code::kUnsupported, Describe(member) +

@@ -27,13 +27,12 @@ namespace gossamer {
 // Never 0. Source: CRC32C, with two seeds, of the store's id and its servers' incarnations.
 uint64_t SetOf(const StoreRecord& record);
 
-// Whether the files of all servers are of that set, and none is awaited.
+// Whether the files of all servers are of that set.
 bool HaveAllSaved(const StoreRecord& record, uint64_t set);
 
 // Asks all servers to save. Returns the record with the request.
-// Errors: NotFound if there is no such store; Unsupported if it is not open (restore.h), or with
-// the name of a server that saves nothing; Contended when the record keeps changing; those of
-// Bootstrap::Get.
+// Errors: NotFound if there is no such store; Unsupported with the name of a server that saves
+// nothing; Contended when the record keeps changing; those of Bootstrap::Get.
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store);
 
 // Notes that a server has saved a file of that set. `region`: where its memory is meanwhile, as in

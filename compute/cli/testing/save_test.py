@@ -4,13 +4,10 @@
 import concurrent.futures
 import fcntl
 import glob
-import itertools
 import json
 import lzma
 import os
 import random
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -52,9 +49,7 @@ class SaveTest(unittest.TestCase):
         self.gossamer("load", "-", stdin=lines.encode())
 
     def expect(self, records):
-        # Servers may be on their way back.
-        dump = self.gossamer("dump", f"--reconnect_ms={1000 * PATIENCE_SECONDS}")
-        dumped = dict(line.split("\t", 1) for line in dump.out.decode().splitlines())
+        dumped = dict(line.split("\t", 1) for line in self.gossamer("dump").out.decode().splitlines())
         self.assertEqual(dumped, records)
         self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
 
@@ -117,17 +112,6 @@ class Restart(SaveTest):
         self.lose_record()
         for _ in range(3):
             self.memory()
-        self.expect(records)
-
-    def test_files_of_before_do_not_pile_up(self):
-        directories, servers, records = self.two_servers()
-        for _ in range(4):
-            for server in servers:
-                self.assertEqual(server.stop(), 0)
-            # The last one to stop sees that all have saved; the first one learns it when it saves again.
-            self.assertLessEqual(len(self.files(directories[0])), 2)
-            self.assertEqual(len(self.files(directories[1])), 1)
-            servers = [self.memory(save=directory) for directory in directories]
         self.expect(records)
 
     def test_a_server_that_was_killed_goes_back_to_what_was_saved(self):
@@ -200,32 +184,6 @@ class SaveCommand(SaveTest):
         self.assertIsNone(plain.process.poll())
         self.gossamer("save", "more", status=2)
 
-    def test_a_server_that_lost_its_memory_waits_until_the_others_go_back_too(self):
-        directories, servers, records = self.two_servers()
-        self.gossamer("save")
-        more = self.records(300)
-        self.load(more)
-        servers[1].stop(signal.SIGKILL)
-        with self.assertRaisesRegex(RuntimeError, "went on after the file was saved .* stop all its memory servers"):
-            self.memory(save=directories[1])
-        servers[0].stop()
-        for save in directories:
-            self.memory(save=save)
-        self.expect(records)
-
-    def test_an_older_set_by_its_files(self):
-        directories, servers, records = self.two_servers()
-        self.gossamer("save")
-        older = [shutil.copy(self.files(directory)[0], f"{self.bench.directory}/{i}.copy")
-                 for i, directory in enumerate(directories)]
-        self.load(self.records(300))
-        self.gossamer("save")
-        for server in servers:
-            server.stop()
-        for path, directory in zip(older, directories):
-            self.memory(f"--load={path}", save=directory)
-        self.expect(records)
-
     def test_a_set_that_is_not_of_all_servers_is_not_mixed_with_another(self):
         directories, servers, records = self.two_servers()
         self.gossamer("save")
@@ -281,157 +239,6 @@ class Back(SaveTest):
         directories[1] = self.saved
         servers = [self.memory("--create=new", save=directories[0]), self.memory()]
         self.expect_to_go_on(directories, servers, {})
-
-
-class Restore(SaveTest):
-    """Three servers, and a save of which one of them has made no file when all end."""
-
-    SERVERS = range(3)
-
-    def start(self, server):
-        directory = f"{self.bench.directory}/{server}"
-        return self.memory(f"--region={directory}/region", save=directory)
-
-    def cut_save(self, ending):
-        """Returns the records of the last set that all have."""
-        for server in self.SERVERS:
-            os.mkdir(f"{self.bench.directory}/{server}")
-        servers = [self.start(server) for server in self.SERVERS]
-        records = self.records(3000)
-        self.load(records)
-        self.gossamer("save")
-        self.load(self.records(300))
-        late = servers[1].process
-        self.addCleanup(late.kill)
-        late.send_signal(signal.SIGSTOP)
-        save = self.bench.start("save")
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while any(self.count(server) == 1 for server in (0, 2)):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
-        save.kill()
-        save.communicate()
-        late.kill()
-        for server in servers:
-            server.stop(ending)
-        self.assertEqual(self.count(1), 1)
-        return records
-
-    def count(self, server):
-        return len(self.files(f"{self.bench.directory}/{server}"))
-
-    def lose_regions(self):
-        for server in self.SERVERS:
-            os.remove(f"{self.bench.directory}/{server}/region")
-
-    def expect_in_any_order(self, ending, is_record_lost):
-        records = self.cut_save(ending)
-        before = [self.count(server) for server in self.SERVERS]
-        record = self.bytes_of(f"{self.bench.directory}/bootstrap/default.store")
-        for order in itertools.permutations(self.SERVERS):
-            with self.subTest(order=order):
-                self.lose_regions()
-                self.lose_record()
-                if not is_record_lost:
-                    self.bench.file("bootstrap/default.store", record)
-                servers = [self.start(server) for server in order]
-                self.expect(records)
-                for server in servers:
-                    server.stop(signal.SIGKILL)
-        self.assertEqual([self.count(server) for server in self.SERVERS], before)
-
-    def test_killed_without_the_record(self):
-        self.expect_in_any_order(signal.SIGKILL, is_record_lost=True)
-
-    def test_killed_with_the_record(self):
-        self.expect_in_any_order(signal.SIGKILL, is_record_lost=False)
-
-    def test_stopped_without_the_record(self):
-        self.expect_in_any_order(signal.SIGTERM, is_record_lost=True)
-
-    def test_stopped_with_the_record(self):
-        self.expect_in_any_order(signal.SIGTERM, is_record_lost=False)
-
-    def test_all_at_once(self):
-        records = self.cut_save(signal.SIGKILL)
-        self.lose_regions()
-        self.lose_record()
-        with concurrent.futures.ThreadPoolExecutor() as threads:
-            list(threads.map(self.start, self.SERVERS))
-        self.expect(records)
-
-    def test_nobody_gets_in_before_all_are_there(self):
-        records = self.cut_save(signal.SIGKILL)
-        self.lose_regions()
-        self.lose_record()
-        first = self.start(0)
-        second = self.start(2)
-        before = [self.files(f"{self.bench.directory}/{server}") for server in self.SERVERS]
-        self.gossamer("get", "key", "--reconnect_ms=1", status=1,
-                      err="opens once server 1 is there: start it with its saved file")
-        self.gossamer("save", status=1, err="opens once server 1 is there")
-        # It saves nothing.
-        self.gossamer("stop", "0")
-        self.assertEqual(first.process.wait(timeout=PATIENCE_SECONDS), 0)
-        second.stop(signal.SIGKILL)
-        self.assertEqual(before,
-                         [self.files(f"{self.bench.directory}/{server}") for server in self.SERVERS])
-        for server in (1, 2, 0):
-            self.start(server)
-        self.expect(records)
-
-    def test_a_region_that_was_loaded_for_a_newer_set(self):
-        records = self.cut_save(signal.SIGKILL)
-        self.lose_regions()
-        self.lose_record()
-        region = f"{self.bench.directory}/0/region"
-        # Of a store that has gone back while the server was away,
-        self.start(0).stop(signal.SIGKILL)
-        self.start(1)
-        self.assertTrue(os.path.exists(region))
-        first = self.start(0)
-        last = self.start(2)
-        self.expect(records)
-        # and of one that goes back when the server is there again.
-        for server in (first, last, *self.bench.started):
-            server.stop(signal.SIGKILL)
-        self.lose_regions()
-        self.lose_record()
-        self.start(0).stop(signal.SIGKILL)
-        self.assertTrue(os.path.exists(region))
-        self.start(2)
-        self.start(0)
-        self.start(1)
-        self.expect(records)
-
-    def test_goes_on_from_there(self):
-        records = self.cut_save(signal.SIGKILL)
-        self.lose_regions()
-        self.lose_record()
-        servers = [self.start(server) for server in (0, 1, 2)]
-        self.expect(records)
-        more = self.records(300)
-        self.load(more)
-        for server in servers:
-            self.assertEqual(server.stop(), 0)
-        self.lose_regions()
-        self.lose_record()
-        for server in (2, 0, 1):
-            self.start(server)
-        self.expect(records | more)
-        self.gossamer("save")
-        self.assertEqual([self.count(server) for server in self.SERVERS], [1, 1, 1])
-
-    def test_without_one_that_will_not_come(self):
-        self.cut_save(signal.SIGKILL)
-        self.lose_regions()
-        self.lose_record()
-        self.start(0)
-        self.start(2).stop()
-        directory = f"{self.bench.directory}/2"
-        self.memory(f"--region={directory}/region", "--forget_dead", save=directory)
-        self.gossamer("repair")
-        self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
 
 
 class Stop(SaveTest):
@@ -496,57 +303,30 @@ class Faults(SaveTest):
 
     # Regression: the files of a server that was killed a moment ago were still locked, and the next one began empty.
     def test_no_empty_store_begins_beside_files_that_another_process_has(self):
-        self.load_and_stop()
-        with open(self.files()[0].split(".", 1)[0] + ".lock", "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with self.assertRaisesRegex(RuntimeError, "other processes have all saved files of store 'default' there"):
-                self.memory()
-            with concurrent.futures.ThreadPoolExecutor() as threads:
-                late = threads.submit(self.memory)
-                time.sleep(0.3)
-                fcntl.flock(lock, fcntl.LOCK_UN)
-                late.result()
-        self.expect(self.loaded)
-
-    def load_and_stop(self):
-        server = self.memory()
-        self.loaded = self.records(1000)
-        self.load(self.loaded)
-        self.assertEqual(server.stop(), 0)
-        self.lose_record()
-    def test_a_server_that_a_lost_record_lacks_is_not_left_behind(self):
-        self.two_servers()
-        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
-        self.gossamer("save")
-        late = self.bench.started[1]
-        self.addCleanup(late.process.kill)
-        late.process.send_signal(signal.SIGSTOP)
-        save = self.bench.start("save")
-        before = self.await_record(lambda record: len(set(self.noted(record, "saved"))) == 2)
-        save.kill()
-        save.communicate()
-        # It was lost, and the first server alone has put it back.
-        lines = [line for line in before.splitlines(keepends=True) if not line.startswith("server=1 ")]
-        at = next(i for i, line in enumerate(lines) if line.startswith("next_server="))
-        lines.insert(at + 1, "restored=00000000000000ab\n")
-        path = self.bench.file("put_back", "".join(lines).encode())
-        os.rename(path, f"{self.bench.directory}/bootstrap/default.store")
-        first = self.noted(before, "incarnation")[0]
-        self.await_record(lambda record: self.noted(record, "incarnation")[0] != first)
-        self.assertEqual([len(self.files(directory)) for directory in directories], [2, 1])
-
-    @staticmethod
-    def noted(record, what):
-        return re.findall(rf" {what}=([0-9a-f]+)", record)
-
-    def await_record(self, is_there):
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            record = self.bytes_of(f"{self.bench.directory}/bootstrap/default.store").decode()
-            if is_there(record):
-                return record
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(ending):
+                server = self.memory()
+                records = self.records(1000)
+                self.load(records)
+                self.gossamer("save")
+                server.stop(ending)
+                if ending == signal.SIGTERM:
+                    self.lose_record()
+                before = self.files()
+                with open(before[0].split(".", 1)[0] + ".lock", "rb") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    with self.assertRaisesRegex(RuntimeError, "other processes have all saved files of store 'default'"):
+                        self.memory()
+                    with concurrent.futures.ThreadPoolExecutor() as threads:
+                        late = threads.submit(self.memory)
+                        time.sleep(0.3)
+                        fcntl.flock(lock, fcntl.LOCK_UN)
+                        late.result()
+                self.assertEqual(self.files(), before)
+                self.expect(records)
+                self.bench.started[-1].stop(signal.SIGKILL)
+                self.lose_record()
+                os.remove(before[0])
 
     def test_what_cannot_be_saved_is_not_given_up(self):
         small = f"{self.bench.directory}/small"

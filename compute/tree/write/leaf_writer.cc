@@ -167,6 +167,7 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier,
   const auto inline_bytes = static_cast<size_t>(context_.store.inline_limits.value_bytes);
   Modification modification(modifier, inline_bytes);
   Op reading = context_.links.Begin();  // with the losses that began a round anew
+  if (patience != nullptr) patience->Begin(reading);
   uint32_t unreadable = 0;
   for (uint32_t round = 0;; ++round) {
     const Moment began = context_.links.Now();
@@ -178,8 +179,12 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier,
     const uint32_t losses_before = reading.retries;
     if (modification.noted()) {
       reading.began = began;
-      BOOST_OUTCOME_CO_TRY(read, co_await ReadNoted(reading, key, modification));
-      value = std::move(read);
+      Result<std::optional<std::string>> read = co_await ReadNoted(reading, key, modification);
+      if (!read) {
+        if (patience != nullptr) patience->End(reading, read.error());
+        co_return read.error();
+      }
+      value = std::move(read.value());
     }
     if (value || !modification.noted()) {
       modification.Plan(value);
