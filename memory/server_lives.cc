@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -30,6 +31,16 @@ uint64_t NowInMs() {
 
 double SecondsSince(steady_clock::time_point then) {
   return std::chrono::duration<double>(steady_clock::now() - then).count();
+}
+
+// Whether the record, which was lost and put back since `noted`, does not name all servers of that.
+bool LacksServers(const StoreRecord& record, const std::string& noted) {
+  std::string problem;
+  const std::optional<StoreRecord> before = ParseStoreRecord(noted, problem);
+  return before && before->store_id == record.store_id && before->restored != record.restored &&
+         std::ranges::any_of(before->servers, [&record](const MemberRecord& member) {
+           return record.Find(member.server) == nullptr;
+         });
 }
 
 // Progress in MiB.
@@ -128,16 +139,20 @@ void ServerLives::StartAgain() {
 
 Result<StoreRecord> ServerLives::ReadOwnRecord() const {
   const std::string& store = options_.join.store;
-  // Another server of the store may have to put it back first.
+  // Another server of the store may have to put it back first, or itself in it.
   const auto deadline = steady_clock::now() + options_.bootstrap->republish_wait();
   for (;;) {
     BOOST_OUTCOME_TRY(seen, ReadRecord(*options_.bootstrap, store));
-    if (seen.record && EntryOf(*seen.record, identity_) != nullptr) return *seen.record;
-    if (steady_clock::now() >= deadline) break;
+    const bool names_this = seen.record && EntryOf(*seen.record, identity_) != nullptr;
+    if (names_this && !LacksServers(*seen.record, region_->record())) return *seen.record;
+    if (steady_clock::now() >= deadline) {
+      return MakeError(Code::kNotFound,
+                       "the record of " + Named(store, *options_.bootstrap) +
+                           (names_this ? " was lost, and does not name all servers again: try again"
+                                       : " does not name this server any more"));
+    }
     std::this_thread::sleep_for(kPollInterval);
   }
-  return MakeError(Code::kNotFound, "the record of " + Named(store, *options_.bootstrap) +
-                                        " does not name this server any more");
 }
 
 Result<StoreRecord> ServerLives::Save() {

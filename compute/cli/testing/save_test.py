@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -300,6 +301,41 @@ class Faults(SaveTest):
         self.memory()
         with self.assertRaisesRegex(RuntimeError, "another memory server has the files of server 0"):
             self.memory(f"--load={path}", "--store=default")
+
+    # Regression: the record looked like one of all servers, and the files of before went.
+    def test_a_server_that_a_lost_record_lacks_is_not_left_behind(self):
+        self.two_servers()
+        directories = [f"{self.bench.directory}/{name}" for name in ("a", "b")]
+        self.gossamer("save")
+        late = self.bench.started[1]
+        self.addCleanup(late.process.kill)
+        late.process.send_signal(signal.SIGSTOP)
+        save = self.bench.start("save")
+        before = self.await_record(lambda record: len(set(self.noted(record, "saved"))) == 2)
+        save.kill()
+        save.communicate()
+        # It was lost, and the first server alone has put it back.
+        lines = [line for line in before.splitlines(keepends=True) if not line.startswith("server=1 ")]
+        at = next(i for i, line in enumerate(lines) if line.startswith("next_server="))
+        lines.insert(at + 1, "restored=00000000000000ab\n")
+        path = self.bench.file("put_back", "".join(lines).encode())
+        os.rename(path, f"{self.bench.directory}/bootstrap/default.store")
+        first = self.noted(before, "incarnation")[0]
+        self.await_record(lambda record: self.noted(record, "incarnation")[0] != first)
+        self.assertEqual([len(self.files(directory)) for directory in directories], [2, 1])
+
+    @staticmethod
+    def noted(record, what):
+        return re.findall(rf" {what}=([0-9a-f]+)", record)
+
+    def await_record(self, is_there):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            record = self.bytes_of(f"{self.bench.directory}/bootstrap/default.store").decode()
+            if is_there(record):
+                return record
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     # Regression: the files of a server that was killed a moment ago were still locked, and the next one began empty.
     def test_no_empty_store_begins_beside_files_that_another_process_has(self):
