@@ -123,9 +123,9 @@ class Bench:
                               timeout=PATIENCE_SECONDS, check=False)
         return Outcome(done.returncode, done.stdout, done.stderr)
 
-    def start(self, *words):
+    def start(self, *words, stderr=subprocess.PIPE):
         return subprocess.Popen(self.command(words), stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                stdout=subprocess.PIPE, stderr=stderr)
 
 
 def escaped(data):
