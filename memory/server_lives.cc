@@ -158,6 +158,8 @@ Result<StoreRecord> ServerLives::ReadOwnRecord() const {
 Result<StoreRecord> ServerLives::Save() {
   const auto start = steady_clock::now();
   BOOST_OUTCOME_TRY(record, ReadOwnRecord());
+  // The file is to name all servers that the tree may refer to: their ids are never given again.
+  region_->NoteRecord(EncodeStoreRecord(record));
   const SavedFiles& files = *save_.files;
   SavedFileHeader header{};
   header.set = SetOf(record);

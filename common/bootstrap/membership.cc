@@ -120,9 +120,6 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
 }
 
 void Forget(StoreRecord& record, const std::vector<ServerId>& servers) {
-  // What the store was restored from is of no use to it without these: one of them that comes late
-  // must not bring back what it held then.
-  if (!servers.empty()) record.set = 0;
   for (const ServerId server : servers) {
     LOG(WARNING) << Describe(*record.Find(server))
                  << " is dead: taking it out of the record; the keys it held are lost";
@@ -333,6 +330,9 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   if (judgement.verdict == Verdict::kWhole) {
     record = *before.record;
     Forget(record, judgement.forgotten);
+    // The store goes on without servers of the set that it was restored from: what one of them that
+    // comes late held then must not come back.
+    if (options.forget_dead) record.set = 0;
     record.restored = 0;
     if (record.next_server >= kMaxMemoryServers) {
       return MakeError(

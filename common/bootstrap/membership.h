@@ -23,7 +23,8 @@
 //     `forget_dead`.
 //   - Another server is dead: the join is refused, because some keys are lost for good and joining
 //     would hide that; `JoinOptions::forget_dead` (--forget_dead) overrules, and takes the dead
-//     server out of the record.
+//     server out of the record. A server of a set of saved files that has not come back (rejoin.h)
+//     stays away then, too.
 //
 // A bootstrap may lose the record of a live store, at any time and repeatedly. So a server creates
 // a store, or takes an id, only in place of a text

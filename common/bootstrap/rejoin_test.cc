@@ -332,6 +332,40 @@ TEST_F(GoBackTest, OneThatWasForgottenDoesNotComeBackWithItsFile) {
   EXPECT_THAT(Servers(), ElementsAre(0, 2));
 }
 
+// Nor where the store went on without it before it came.
+TEST_F(GoBackTest, OneThatIsGivenUpDoesNotComeBackWithItsFile) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  Returning one = Save(first);
+  one.known = EncodeStoreRecord(second.record);
+  const Returning other = Save(second);
+  LoseRecord();
+  ASSERT_TRUE(Load(one));
+  JoinOptions options = OptionsOfSaving();
+  options.saved = 0;
+  options.forget_dead = true;
+  ASSERT_TRUE(
+      JoinStore(bootstrap_, options, Probe(),
+                [](const MemberIdentity&) -> Result<std::string> { return std::string("new"); }));
+  EXPECT_EQ(Record().value().set, 0u);
+  ASSERT_FALSE(Load(other));
+  EXPECT_THAT(Servers(), ElementsAre(0, 2));
+}
+
+// It stopped without saving again, and its file is that of before.
+TEST_F(GoBackTest, OneThatLeftDoesNotComeBackWithItsFile) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  const Returning one = Save(first);
+  const Returning other = Save(second);
+  LoseRecord();
+  ASSERT_TRUE(Load(one));
+  const Joined back = Load(other).value();
+  ASSERT_TRUE(Member(bootstrap_, back, Probe()).Leave());
+  ASSERT_FALSE(Load(other));
+  EXPECT_THAT(Servers(), ElementsAre(0));
+}
+
 // The record outlived the machine; the memory, which the store went on with, did not.
 TEST_F(GoBackTest, GoesBackWhereTheMemoryIsGone) {
   const Joined first = JoinAndSave().value();

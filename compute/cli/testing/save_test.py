@@ -199,6 +199,38 @@ class SaveCommand(SaveTest):
         self.expect(records)
 
 
+    # Its keys would be taken for lost while it is on its way.
+    def test_nothing_is_repaired_before_all_servers_of_the_set_are_back(self):
+        directories, servers, records = self.two_servers()
+        self.gossamer("save")
+        for server in servers:
+            server.stop(signal.SIGKILL)
+        self.lose_record()
+        self.memory(save=directories[0])
+        new = self.memory("--create=join")
+        for flags in ([], ["--dry_run"]):
+            self.gossamer("repair", *flags, status=1, err="server 1 has not come back with its file: start it")
+        self.memory(save=directories[1])
+        self.assertIn(b"nothing is lost", self.gossamer("repair").out)
+        self.expect(records)
+        self.assertIsNone(new.process.poll())
+
+    def test_a_store_goes_on_without_a_server_of_the_set(self):
+        directories, servers, records = self.two_servers()
+        self.gossamer("save")
+        for server in servers:
+            server.stop(signal.SIGKILL)
+        self.lose_record()
+        self.memory(save=directories[0])
+        self.memory("--forget_dead")
+        self.assertIn(b"memory server 1 is gone", self.gossamer("repair").out)
+        with self.assertRaisesRegex(RuntimeError, "is another one now"):
+            self.memory(save=directories[1])
+        dumped = dict(line.split("\t", 1) for line in self.gossamer("dump").out.decode().splitlines())
+        self.assertLess(dumped.items(), records.items())
+        self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
+
+
 class Back(SaveTest):
     def copy(self, path):
         return self.bench.file(os.path.basename(path), self.bytes_of(path))

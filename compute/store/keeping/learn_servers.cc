@@ -54,6 +54,11 @@ Result<StoreRecord> OpenStore::FindRecordOf(ServerId server, uint64_t gone) {
                      name + " cannot be found: another store has the name '" + record_.store +
                          "' now. Open the store again, to have that one");
   }
+  if (member == nullptr && record.set != 0) {
+    return MakeError(Code::kNodeUnreachable,
+                     name + " has not come back with its file since the store was restored from "
+                            "saved files: start it");
+  }
   // A record that was lost and put back may lack the server for a while.
   if (member == nullptr && record.restored != 0) {
     return MakeError(Code::kNodeUnreachable,

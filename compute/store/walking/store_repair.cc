@@ -1,5 +1,7 @@
 // OpenStore: repairs what was lost with memory servers that the store's record does not name any
 // more.
+#include <fmt/core.h>
+
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -15,11 +17,26 @@ namespace {
 
 constexpr int kMostLooks = 8;
 
+// The servers that the store had and the record does not name any more. Errors: NodeUnreachable if
+// they may still come back with their saved files.
+Result<std::set<ServerId>> LostServersOf(const StoreRecord& record) {
+  std::set<ServerId> lost;
+  for (uint16_t id = 0; id < record.next_server; ++id) {
+    if (record.Find(ServerId{id}) == nullptr) lost.insert(ServerId{id});
+  }
+  if (record.set == 0 || lost.empty()) return lost;
+  return MakeError(
+      Code::kNodeUnreachable,
+      fmt::format("nothing was repaired: store '{}' was restored from saved files, and server {} "
+                  "has not come back with its file: start it; to go on without what it held, "
+                  "start a new memory server with --forget_dead",
+                  record.store, ToInteger(*lost.begin())));
+}
+
 }  // namespace
 
 Result<std::set<ServerId>> OpenStore::FindLostServers() {
-  std::set<ServerId> lost;
-  if (bootstrap_ == nullptr) return lost;
+  if (bootstrap_ == nullptr) return std::set<ServerId>();
   for (int again = kMostLooks; again > 0; --again) {
     // A record that was lost and put back may lack servers that live.
     BOOST_OUTCOME_TRY(wait, LearnServers());
@@ -36,10 +53,7 @@ Result<std::set<ServerId>> OpenStore::FindLostServers() {
       const std::lock_guard lock(learn_mutex_);
       if (record.restored != restored_) continue;  // it was lost meanwhile
     }
-    for (uint16_t id = 0; id < record.next_server; ++id) {
-      if (record.Find(ServerId{id}) == nullptr) lost.insert(ServerId{id});
-    }
-    return lost;
+    return LostServersOf(record);
   }
   return MakeError(Code::kContended,
                    "the store's record is lost again and again: repair once that has settled");
