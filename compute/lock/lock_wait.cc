@@ -59,8 +59,13 @@ void RemoteLock::LearnRoundTrip(std::chrono::nanoseconds took) {
 
 bool RemoteLock::HasWaitedLong() {
   const Scheduler::Clock::time_point now = locks_->links.scheduler().Now();
-  if (waits_since_ == Scheduler::Clock::time_point()) waits_since_ = now;
-  return now - waits_since_ > std::chrono::milliseconds(locks_->timeout_ms);
+  const Links& links = locks_->links;
+  if (waits_since_ == Scheduler::Clock::time_point()) {
+    waits_since_ = now;
+    returns_before_ = links.TimeOfWaits();
+  }
+  const Scheduler::Clock::duration waited = now - waits_since_ - links.WaitedSince(returns_before_);
+  return waited > std::chrono::milliseconds(locks_->timeout_ms);
 }
 
 Task<Error> RemoteLock::ContendedError() const {

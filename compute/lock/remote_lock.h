@@ -197,7 +197,8 @@ class [[nodiscard]] RemoteLock {
   // Errors: those of Try, AwaitSettled, BackOff; Contended for a repair. It is not held.
   // Cost: 1 RT if it is free.
   Task<Status> Take(std::span<const Verb> reads);
-  // Whether the lock timeout has passed since the first call. Call it when the operation starts to
+  // Whether the lock timeout has passed since the first call, without the time in which this
+  // compute server waited for memory servers to come back. Call it when the operation starts to
   // wait.
   bool HasWaitedLong();
   // Returns Contended, naming the holder, about which the memory server is asked.
@@ -411,6 +412,7 @@ class [[nodiscard]] RemoteLock {
   uint32_t tries_ = 0;
   uint32_t unchanged_tries_ = 0;  // in a row that found the same word
   Scheduler::Clock::time_point waits_since_;
+  Scheduler::Clock::duration returns_before_{};  // Links::TimeOfWaits at that time
 };
 
 }  // namespace gossamer

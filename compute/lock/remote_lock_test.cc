@@ -106,6 +106,41 @@ TEST_F(RemoteLockTest, GivesUpAfterTheTimeOut) {
   EXPECT_EQ(late.error().code, Code::kContended);
 }
 
+// Regression: an operation that waited behind one that waited for a server ended as Contended,
+// though it would have waited for the server itself.
+TEST_F(RemoteLockTest, TheWaitForAServerIsNoneForALock) {
+  LockSession patient(sharing_, std::chrono::seconds(60));
+  Op op;
+  RemoteLock lock = patient.LockOf(kNode, op);
+  patient.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
+  EXPECT_EQ(patient.Run(lock.Try({})).value(), Attempt::kRefused);
+  EXPECT_TRUE(patient.Run(lock.BackOff()));
+  {
+    const ReturnWaits::Scope another(&sharing_.waits, patient.scheduler);
+    patient.endpoint.Pass(std::chrono::seconds(50));
+    EXPECT_TRUE(patient.Run(lock.BackOff()));
+  }
+  patient.endpoint.Pass(std::chrono::seconds(9));
+  EXPECT_TRUE(patient.Run(lock.BackOff()));
+  patient.endpoint.Pass(std::chrono::seconds(2));
+  EXPECT_FALSE(patient.Run(lock.BackOff()));
+}
+
+// One that never comes back must not make waits for locks endless.
+TEST_F(RemoteLockTest, TheWaitForAServerCountsForNoLongerThanThePatience) {
+  LockSession patient(sharing_, std::chrono::seconds(20));
+  Op op;
+  RemoteLock lock = patient.LockOf(kNode, op);
+  patient.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
+  EXPECT_EQ(patient.Run(lock.Try({})).value(), Attempt::kRefused);
+  EXPECT_TRUE(patient.Run(lock.BackOff()));
+  const ReturnWaits::Scope another(&sharing_.waits, patient.scheduler);
+  patient.endpoint.Pass(std::chrono::seconds(29));
+  EXPECT_TRUE(patient.Run(lock.BackOff()));
+  patient.endpoint.Pass(std::chrono::seconds(2));
+  EXPECT_FALSE(patient.Run(lock.BackOff()));
+}
+
 TEST_F(RemoteLockTest, CommitsAndReleasesInOneBatch) {
   RemoteLock lock = session_.LockOf(kNode, op_);
   Take(lock);

@@ -19,6 +19,7 @@
 #include "compute/lock/orphaned_locks.h"
 #include "compute/node/merge_queue.h"
 #include "compute/session/links.h"
+#include "compute/session/return_waits.h"
 #include "compute/session/running_operations.h"
 #include "compute/session/servers.h"
 #include "compute/session/store_events.h"
@@ -68,6 +69,7 @@ struct StoreState {
   const TreeOptions options;
   std::atomic<uint64_t> seeds;  // each session takes one
   Servers servers;
+  ReturnWaits return_waits;
   RunningOperations running;
   NodeCache cache;
   ReferenceCache references;

@@ -115,7 +115,11 @@ Task<Status> Links::Replace(Op& op, Loss loss) {
   if (const Error* why = WhyDown(server)) co_return *why;
   link.is_busy = true;
   const Clock::time_point began = scheduler_.Now();
-  Status replaced = co_await ReplaceQueuePair(op, server);
+  Status replaced = Ok();
+  {
+    const ReturnWaits::Scope wait(servers_.ComesBack(server) ? hooks_.waits : nullptr, scheduler_);
+    replaced = co_await ReplaceQueuePair(op, server);
+  }
   // An operation that has waited for other servers, too, gives up sooner than others would.
   const bool gives_up_early =
       servers_.ComesBack(server) && scheduler_.Now() - began < hooks_.reconnect;
@@ -198,6 +202,7 @@ Task<Status> Links::AwaitReturn(Op& op, ServerId server, uint64_t gone) {
     co_return CannotReach(server, "it does not come back");
   }
   IsLate(op);
+  const ReturnWaits::Scope wait(hooks_.waits, scheduler_);
   // At least once: it may be back for long, and nobody has needed it since.
   ServerSearch search(scheduler_, server, gone, hooks_.find_server);
   Status found = co_await search;

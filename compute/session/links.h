@@ -18,6 +18,7 @@
 // Cost: `Execute` adds only counters to Endpoint::Execute, and no coroutine.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -36,6 +37,7 @@
 #include "compute/session/op.h"
 #include "compute/session/pauses.h"
 #include "compute/session/registration.h"
+#include "compute/session/return_waits.h"
 #include "compute/session/servers.h"
 #include "proto/lock_word.h"
 #include "proto/remote_ptr.h"
@@ -86,6 +88,8 @@ class Links {
     // How often the cache has been emptied. Null: never.
     const std::atomic<uint64_t>* flushes = nullptr;
     std::chrono::milliseconds reconnect{0};
+    // Of this compute server. Null: none is kept.
+    ReturnWaits* waits = nullptr;
   };
 
   Links(Scheduler& scheduler, Pauses& pauses, const Servers& servers, Hooks hooks);
@@ -202,6 +206,15 @@ class Links {
   // try.
   // Errors: NodeUnreachable if it does not come back, or the operation IsLate.
   Task<Status> AwaitReturn(Op& op, ServerId server, uint64_t gone);
+  // For how long this compute server has waited for servers that come back.
+  Clock::duration TimeOfWaits() const {
+    return hooks_.waits == nullptr ? Clock::duration{} : hooks_.waits->Total(scheduler_.Now());
+  }
+  // How much of the time since TimeOfWaits was `before` went into such waits: `reconnect` at most,
+  // as an operation waits no longer.
+  Clock::duration WaitedSince(Clock::duration before) const {
+    return std::min<Clock::duration>(TimeOfWaits() - before, hooks_.reconnect);
+  }
   // Why `server` is down and not to be tried yet; null if it may be tried.
   const Error* WhyDown(ServerId server) const;
   // The error for an unreachable `server`.

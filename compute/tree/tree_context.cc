@@ -20,7 +20,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEven
              },
              [this](ServerSearch& search) { return store.events.FindServer(search); },
              &store.allocator.leases(), &store.cache.flushes(),
-             std::chrono::milliseconds(store_state.options.reconnect_ms)}),
+             std::chrono::milliseconds(store_state.options.reconnect_ms), &store.return_waits}),
       cache(store.cache, counters.cache, figures.leaves),
       memory(links, store.allocator),
       locks{links,         pauses, store.locks,    store.orphans,

@@ -65,6 +65,7 @@ struct OpenOptions {
   // values in blocks, which save gets a round trip, take a quarter as much beside it, if any are
   // read.
   uint64_t cache_bytes = uint64_t{256} << 20;
+  // Without the time in which operations wait for a memory server to come back.
   uint32_t lock_timeout_ms = 10'000;
   // For so long an operation waits for a memory server that has ended, and whose memory outlives
   // its process (`gossamer-memory --region`), to come back; then it is NodeUnreachable.

@@ -28,6 +28,7 @@ struct LockSharing {
   }
 
   Servers servers;
+  ReturnWaits waits;
   LockTable table;
   StoreEvents events;
   OrphanedLocks orphans{events};
@@ -69,7 +70,8 @@ struct LockSession {
       shared.servers,
       {[this](ServerId, const Registration&) { return lease_number; },
        [](ServerId, Links::Clock::time_point) {},
-       [this](ServerSearch& search) { return find_server(search); }, nullptr, nullptr, reconnect}};
+       [this](ServerSearch& search) { return find_server(search); }, nullptr, nullptr, reconnect,
+       &shared.waits}};
   SessionAllocator memory{links, shared.allocator};
   RemoteLocks locks{links,  pauses,          shared.table, shared.orphans, shared.leases,
                     memory, shared.geometry, 10'000,       counts};
