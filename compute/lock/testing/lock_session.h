@@ -64,14 +64,13 @@ struct LockSession {
   Scheduler scheduler{endpoint};
   Pauses pauses{scheduler, 1};
   LiveLockCounts counts;
-  Links links{
-      scheduler,
-      pauses,
-      shared.servers,
-      {[this](ServerId, const Registration&) { return lease_number; },
-       [](ServerId, Links::Clock::time_point) {},
-       [this](ServerSearch& search) { return find_server(search); }, nullptr, nullptr, reconnect,
-       &shared.waits}};
+  Links links{scheduler,
+              pauses,
+              shared.servers,
+              {[this](ServerId, const Registration&) { return lease_number; },
+               [](ServerId, Links::Clock::time_point) {},
+               [this](ServerSearch& search) { return find_server(search); }, nullptr, nullptr,
+               reconnect, &shared.waits}};
   SessionAllocator memory{links, shared.allocator};
   RemoteLocks locks{links,  pauses,          shared.table, shared.orphans, shared.leases,
                     memory, shared.geometry, 10'000,       counts};

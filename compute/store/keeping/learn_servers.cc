@@ -56,8 +56,9 @@ Result<StoreRecord> OpenStore::FindRecordOf(ServerId server, uint64_t gone) {
   }
   if (member == nullptr && record.set != 0) {
     return MakeError(Code::kNodeUnreachable,
-                     name + " has not come back with its file since the store was restored from "
-                            "saved files: start it");
+                     name +
+                         " has not come back with its file since the store was restored from "
+                         "saved files: start it");
   }
   // A record that was lost and put back may lack the server for a while.
   if (member == nullptr && record.restored != 0) {

@@ -76,6 +76,14 @@ bool Clients::SurvivorsWork(const RunBoard& board) const {
   });
 }
 
+bool Clients::HaveWorkedOn(int64_t since, const RunBoard& board) const {
+  return std::ranges::all_of(processes_, [&](const ClientProcess& client) {
+    const auto& threads = board.clients[client.number].oldest_began_ns;
+    return std::all_of(threads, threads + options_.threads,
+                       [since](const auto& began) { return began >= since; });
+  });
+}
+
 bool Clients::HaveReached(uint32_t era, const RunBoard& board) const {
   return std::ranges::all_of(processes_, [&](const ClientProcess& client) {
     return board.clients[client.number].era >= era;

@@ -36,6 +36,8 @@ class Clients {
   bool is_used_up() const { return next_number_ == options_.lives(); }
   // Whether the clients started last have done enough to show that they work.
   bool SurvivorsWork(const RunBoard& board) const;
+  // Whether all that the clients do now began after `since`.
+  bool HaveWorkedOn(int64_t since, const RunBoard& board) const;
   // Whether all clients have closed their stores of earlier eras.
   bool HaveReached(uint32_t era, const RunBoard& board) const;
 

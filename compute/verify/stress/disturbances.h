@@ -61,6 +61,7 @@ class Disturbances {
   Status AddGuest();
   void StopServer(Clients& clients);
   Status ReturnServer(Clients& clients);
+  void AwaitProgress(Clients& clients);
 
   const StressOptions& options_;
   Cluster& cluster_;
@@ -74,6 +75,7 @@ class Disturbances {
   Quota flushes_;
   Quota stops_;
   Quota returns_;
+  bool may_overlap_ = true;  // the next return of a server with the one before
   bool has_guest_ = false;
   uint64_t guests_ = 0;
   std::chrono::nanoseconds longest_absence_{0};

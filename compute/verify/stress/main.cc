@@ -168,11 +168,11 @@ Result<StressOptions> OptionsFromFlags() {
                      "--clients, --threads and --coroutines are at least 1, --hot_keys at least as "
                      "many as --coroutines");
   }
-  if (options.lives() > RunBoard::kMaxClients ||
+  if (options.lives() > RunBoard::kMaxClients || options.threads > ClientReport::kMaxThreads ||
       uint64_t{options.lives()} * options.threads >= kPreloader ||
       options.hot_keys > kMaxKeys / 2) {
     return MakeError(Code::kInvalidArgument,
-                     "at most 2048 clients, replacements included, 4094 threads of "
+                     "at most 2048 clients, replacements included, 64 threads of each, 4094 of "
                      "all of them, and 524288 hot keys");
   }
   BOOST_OUTCOME_TRYV(CheckFaults(options));

@@ -63,9 +63,10 @@ Status Worker::Run(const NextStore& next_store, uint64_t operations) {
 }
 
 void Worker::RunSession(Session& session) {
+  began_ns_.assign(options_.coroutines, NowNs());
   ++report_.sessions;
   for (uint32_t i = 0; i < options_.coroutines; ++i) {
-    session.Spawn(Loop(session, uint64_t{writer_} * options_.coroutines + i));
+    session.Spawn(Loop(session, i));
   }
   session.WaitAll();
   const Counters counters = session.counters();
@@ -75,10 +76,17 @@ void Worker::RunSession(Session& session) {
   report_.stale_paths += counters.cache.stale;
 }
 
-Task<void> Worker::Loop(Session& session, uint64_t stream) {
-  Random random(options_.seed, stream);
+void Worker::Begin(uint32_t number) {
+  ++begun_;
+  began_ns_[number] = NowNs();
+  report_.oldest_began_ns[writer_ % options_.threads].store(std::ranges::min(began_ns_),
+                                                            std::memory_order_relaxed);
+}
+
+Task<void> Worker::Loop(Session& session, uint32_t number) {
+  Random random(options_.seed, uint64_t{writer_} * options_.coroutines + number);
   while (begun_ < std::min(operations_, session_ends_at_) && !is_over()) {
-    ++begun_;
+    Begin(number);
     const uint64_t dice = random.Below(100);
     if (dice < 2) {
       co_await Scan(session, random);

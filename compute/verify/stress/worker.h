@@ -24,6 +24,7 @@ namespace gossamer::stress {
 
 // What a client reports while it runs, in memory shared with the parent.
 struct alignas(64) ClientReport {
+  static constexpr uint32_t kMaxThreads = 64;
   std::atomic<uint64_t> operations;
   std::atomic<uint64_t> contended;   // refused with Contended: nothing was done
   std::atomic<uint64_t> violations;  // printed to stderr
@@ -37,6 +38,8 @@ struct alignas(64) ClientReport {
   std::atomic<uint64_t> stale_paths;
   std::atomic<int64_t> longest_ns;  // of all operations
   std::atomic<uint32_t> era;        // the client has closed its stores of all earlier eras
+  // By thread: when the oldest of the operations began that it has under way.
+  std::atomic<int64_t> oldest_began_ns[kMaxThreads];
 };
 
 // State shared by parent and clients: a mapped file in the run's directory.
@@ -74,7 +77,9 @@ class Worker {
 
  private:
   void RunSession(Session& session);
-  Task<void> Loop(Session& session, uint64_t stream);
+  Task<void> Loop(Session& session, uint32_t number);
+  // Coroutine `number` begins an operation.
+  void Begin(uint32_t number);
   Task<void> Read(Session& session, uint32_t key);
   Task<void> Write(Session& session, Random& random, uint32_t key);
   // MultiGet: each key is an operation of its own (worker_batch.cc).
@@ -118,7 +123,8 @@ class Worker {
   const RunBoard& board_;
   uint64_t operations_ = 0;  // to do in all
   uint64_t begun_ = 0;
-  uint64_t session_ends_at_ = 0;  // the session ends when so many have begun
+  std::vector<int64_t> began_ns_;  // by coroutine: the present operation
+  uint64_t session_ends_at_ = 0;   // the session ends when so many have begun
   Random reopening_;
   uint32_t sequence_;
   std::vector<Event> scanned_;           // what the current scan says about each key
