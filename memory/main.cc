@@ -147,6 +147,15 @@ struct Left {
   SaveOptions save;
 };
 
+// A --load that was left in the flags must not take the store back once more.
+Error MustChoose(const std::string& given, const SavedFile& later) {
+  return MakeError(
+      Code::kInvalidArgument,
+      fmt::format("--load={}: {} was saved later. To begin with the later file, leave out --load; "
+                  "to go back, move the later one to another directory",
+                  given, later.path()));
+}
+
 // The file to begin with, which belongs to the store; none if there is none.
 Result<std::optional<SavedFile>> FileToLoad(SaveOptions& save, Bootstrap& bootstrap) {
   if (!FLAGS_load.empty()) {
@@ -159,6 +168,8 @@ Result<std::optional<SavedFile>> FileToLoad(SaveOptions& save, Bootstrap& bootst
     }
     if (save.files) {
       BOOST_OUTCOME_TRYV(save.files->Take(static_cast<ServerId>(file.header().region.server_id)));
+      BOOST_OUTCOME_TRY(later, save.files->FindLaterThan(file));
+      if (later) return MustChoose(FLAGS_load, *later);
     }
     return std::optional(std::move(file));
   }
@@ -299,6 +310,7 @@ int AwaitStop(ServerLives& lives, ProgramAdmin* admin) {
     if (admin != nullptr) admin->StopServing();
     const Status saved = lives.SaveAndGoOn(IsToStop);
     if (!saved) LOG(ERROR) << "cannot save: " << saved.error().message;
+    if (lives.has_ended()) return SIGTERM;  // as the error says
     if (admin != nullptr) admin->Serve(ServedBy(lives.server()));
   }
 }
@@ -310,6 +322,7 @@ int Stop(ServerLives& lives, ProgramAdmin* admin) {
     LOG(INFO) << "stopping on " << (signal == SIGTERM ? "SIGTERM" : "SIGINT");
     NotifyServiceManager("STOPPING=1");
     if (admin != nullptr) admin->StopServing();
+    if (lives.has_ended()) return Failure(kProgram, "stopped, as it could not serve again");
     const Status ended = lives.End();
     if (ended) return kExitSuccess;
     if (lives.has_ended()) return Failure(kProgram, "stopped, but " + ended.error().message);

@@ -28,7 +28,8 @@ constexpr uint64_t kPagesBytes = uint64_t{16} << 20;
 // A process that is killed gives back its memory for some time: 0.2 s for each GiB at worst.
 constexpr std::chrono::seconds kEndPatience{30};
 constexpr const char* kOrAnother =
-    "; give another --region, remove the file, or give --create=new for a new store in its place";
+    "; give another --region, or remove the file (with --save, the server goes on with what it has "
+    "saved then), or give --create=new for a new store in its place";
 
 // The pages of a file on hugetlbfs, or of another one.
 bool HasHugePages(int file) {
@@ -183,7 +184,8 @@ Status RegionFile::CheckLastLife() {
   }
   std::string problem;
   if (!ParseRegionHeader(std::as_bytes(std::span(&last->header, 1)), problem)) {
-    return CannotUse(Code::kUnsupported, problem + kOrAnother);
+    return CannotUse(Code::kUnsupported,
+                     problem + "; go on with the programs that wrote it" + kOrAnother);
   }
   const std::string process(last->process.data(),
                             ::strnlen(last->process.data(), last->process.size()));

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSavedEnding = ".saved";
 constexpr const char* kPartEnding = ".part";
+constexpr const char* kSetAsideEnding = ".before";
 
 std::string FilePrefix(const std::string& store, ServerId server) {
   return fmt::format("{}-{}.", store, ToInteger(server));
@@ -100,20 +101,51 @@ Status SavedFiles::Take(ServerId server) {
   return Ok();
 }
 
-Result<std::optional<SavedFile>> SavedFiles::Choose(
-    const std::optional<StoreRecord>& record) const {
-  std::optional<SavedFile> chosen;
+Result<std::vector<SavedFile>> SavedFiles::OpenAll() const {
+  std::vector<SavedFile> files;
   for (const std::string& name : Names(Prefix(), kSavedEnding)) {
     BOOST_OUTCOME_TRY(file, SavedFile::Open(directory_ + "/" + name));
-    const SavedFileHeader& header = file.header();
-    const MemberRecord* const entry =
-        record && record->store_id == header.region.store_id ? record->Find(*server_) : nullptr;
-    const bool is_of_record = (record && record->set == header.set) ||
-                              (entry != nullptr && entry->incarnation == header.region.incarnation);
-    if (is_of_record) return std::optional(std::move(file));
-    if (!chosen || header.sequence > chosen->header().sequence) chosen = std::move(file);
+    files.push_back(std::move(file));
   }
-  return chosen;
+  std::ranges::sort(files, std::ranges::greater(),
+                    [](const SavedFile& file) { return file.header().sequence; });
+  return files;
+}
+
+Result<std::optional<SavedFile>> SavedFiles::Choose(
+    const std::optional<StoreRecord>& record) const {
+  BOOST_OUTCOME_TRY(files, OpenAll());
+  if (files.empty()) return std::nullopt;
+  const auto is_awaited = [&](const SavedFile& file) {
+    return record && record->AwaitedSetOf(*server_) == file.header().set;
+  };
+  const auto is_of_store = [&](const SavedFile& file) {
+    return record && record->store_id == file.header().region.store_id;
+  };
+  const auto is_last = [&](const SavedFile& file) {
+    const MemberRecord* const entry = is_of_store(file) ? record->Find(*server_) : nullptr;
+    return entry != nullptr && entry->incarnation == file.header().region.incarnation;
+  };
+  // Where some were killed, others may have a later file than these.
+  const auto is_of_all = [&](const SavedFile& file) {
+    return is_of_store(file) && std::ranges::all_of(record->servers, [&](const auto& member) {
+             return member.server == *server_ || !member.saved ||
+                    *member.saved == file.header().set;
+           });
+  };
+  auto chosen = std::ranges::find_if(files, is_awaited);
+  if (chosen == files.end()) chosen = std::ranges::find_if(files, is_last);
+  if (chosen == files.end()) chosen = std::ranges::find_if(files, is_of_all);
+  if (chosen == files.end()) chosen = files.begin();
+  return std::optional(std::move(*chosen));
+}
+
+Result<std::optional<SavedFile>> SavedFiles::FindLaterThan(const SavedFile& other) const {
+  BOOST_OUTCOME_TRY(files, OpenAll());
+  if (files.empty() || files.front().header().sequence <= other.header().sequence) {
+    return std::nullopt;
+  }
+  return std::optional(std::move(files.front()));
 }
 
 uint64_t SavedFiles::NextSequence() const {
@@ -141,6 +173,15 @@ void SavedFiles::RemoveOthers(uint64_t set) const {
       if (name != kept) ::unlink((directory_ + "/" + name).c_str());
     }
   }
+}
+
+size_t SavedFiles::SetAside() const {
+  const std::vector<std::string> names = Names(Prefix(), kSavedEnding);
+  for (const std::string& name : names) {
+    const std::string path = directory_ + "/" + name;
+    ::rename(path.c_str(), (path + kSetAsideEnding).c_str());
+  }
+  return names.size();
 }
 
 std::string SavedFiles::Prefix() const { return FilePrefix(store_, *server_); }

@@ -2,6 +2,7 @@
 //
 //   STORE-SERVER.SET.saved    a file, whole and on its disk; SET as 16 hex digits
 //   STORE-SERVER.SET.part     one that is being written, or whose writer was killed
+//   STORE-SERVER.SET.saved.before  one of a store in whose place another one was created
 //   STORE-SERVER.lock         locked by the process whose files these are
 //
 // Thread-safety: none.
@@ -40,10 +41,15 @@ class SavedFiles {
 
   // The rest is of the server that was taken.
 
-  // Opens the file that this server is to begin with: if `record` is of its store, the one of the
-  // record's set, or of the incarnation that it names; otherwise the latest. None if there is none.
+  // Opens the file that this server is to begin with. If `record` is of the store: the one with
+  // which it is awaited, or of the incarnation that the record names; or the latest whose set is
+  // that of all servers that the record names. Otherwise the latest. None if there is none.
   // Errors: as SavedFile::Open.
   Result<std::optional<SavedFile>> Choose(const std::optional<StoreRecord>& record) const;
+
+  // The latest file of all, if that is later than `other`.
+  // Errors: as Choose.
+  Result<std::optional<SavedFile>> FindLaterThan(const SavedFile& other) const;
 
   // A sequence for the next file: higher than those of all that are there. Lives alone do not order
   // files: a store that has gone back to an earlier file, or is a new one, has fewer.
@@ -57,11 +63,16 @@ class SavedFiles {
   Status Publish(uint64_t set) const;
   // Removes all files of other sets, and parts. For when this set is of all servers of the store.
   void RemoveOthers(uint64_t set) const;
+  // Renames all files, so that they are neither chosen nor removed: they are of another store than
+  // that of this server. Returns how many.
+  size_t SetAside() const;
 
  private:
   SavedFiles(std::string directory, std::string store)
       : directory_(std::move(directory)), store_(std::move(store)) {}
 
+  // The files, the latest first.
+  Result<std::vector<SavedFile>> OpenAll() const;
   // Those of the store that have files.
   std::set<uint16_t> Servers() const;
   std::string Prefix() const;

@@ -77,6 +77,7 @@ Status ServerLives::OpenRegion() {
   if (options_.region.empty() && !save_.files && !save_.to_load) return Ok();
   BOOST_OUTCOME_TRY(opened, OpenRegionFor(options_));
   region_ = std::move(opened);
+  is_new_ = !region_->last_life();
   options_.kept = region_.get();
   return Ok();
 }
@@ -85,6 +86,7 @@ Status ServerLives::Load() {
   if (save_.files) options_.join.saved = 0;
   const std::optional<SavedFile> file = std::exchange(save_.to_load, std::nullopt);
   if (!file || region_->last_life()) return Ok();
+  is_new_ = false;
   const auto start = steady_clock::now();
   InMebibytes progress("loading");
   BOOST_OUTCOME_TRY(loaded, file->LoadInto(*region_, save_.salvage, std::ref(progress)));
@@ -117,8 +119,13 @@ Status ServerLives::StartServer() {
   identity_ = server_->identity();
   options_.loaded_set = 0;
   // Its number is known only now.
-  if (save_.files) {
-    BOOST_OUTCOME_TRYV(save_.files->Take(identity_.server));
+  if (!save_.files) return Ok();
+  BOOST_OUTCOME_TRYV(save_.files->Take(identity_.server));
+  if (!std::exchange(is_new_, false)) return Ok();
+  const size_t others = save_.files->SetAside();
+  if (others != 0) {
+    LOG(WARNING) << others << " saved files of a store before this one, in "
+                 << save_.files->directory() << ", were set aside: their names end with .before";
   }
   return Ok();
 }
@@ -127,14 +134,30 @@ bool ServerLives::HasNewRequest() const {
   return save_.files && request_.load() != done_request_.load();
 }
 
-void ServerLives::StartAgain() {
+Status ServerLives::StartAgain() {
   // A request to stop must not end this process before what it holds is saved.
   options_.join.is_to_stop = {};
-  for (Status started = StartServer(); !started; started = StartServer()) {
+  Status started = StartServer();
+  while (!started) {
+    if (IsOfLostStore()) {
+      return MakeError(started.error().code,
+                       "what this server held is of no use, because the store is another one now, "
+                       "and server 0 of the one before is gone: " +
+                           started.error().message);
+    }
     LOG(ERROR) << "what this server holds is in this process alone, and it cannot serve: "
-               << started.error().message << "; trying again";
+               << started.error().message
+               << "; trying again (SIGKILL ends it, and loses that)";
     std::this_thread::sleep_for(kRetryInterval);
+    started = StartServer();
   }
+  return started;
+}
+
+bool ServerLives::IsOfLostStore() const {
+  if (identity_.server == ServerId{0}) return false;
+  const auto seen = ReadRecord(*options_.bootstrap, options_.join.store);
+  return seen && seen.value().record && seen.value().record->store_id != identity_.store_id;
 }
 
 Result<StoreRecord> ServerLives::ReadOwnRecord() const {
@@ -181,12 +204,19 @@ Result<StoreRecord> ServerLives::Save() {
 
 Status ServerLives::AwaitOthers(StoreRecord record, const std::function<bool()>& is_to_stop) const {
   const uint64_t set = *options_.join.saved;
+  const StoreRecord of_set = record;
+  // One that serves again without the file could not save.
+  const auto has_failed = [&](const MemberRecord& before) {
+    const MemberRecord* const now = record.Find(before.server);
+    return now == nullptr || (now->incarnation != before.incarnation && now->saved != set);
+  };
   const auto deadline = steady_clock::now() + kPatienceWithOthers;
   while (!HaveAllSaved(record, set)) {
-    if (steady_clock::now() >= deadline || is_to_stop()) {
+    if (std::ranges::any_of(of_set.servers, has_failed) || steady_clock::now() >= deadline ||
+        is_to_stop()) {
       return MakeError(Code::kContended,
                        "another server of " + Named(record.store, *options_.bootstrap) +
-                           " has not saved in time: the files of before are kept");
+                           " has not saved, or not in time: the files of before are kept");
     }
     std::this_thread::sleep_for(kPollInterval);
     BOOST_OUTCOME_TRY(now, ReadOwnRecord());
@@ -201,7 +231,7 @@ Status ServerLives::SaveAndGoOn(const std::function<bool()>& is_to_stop) {
   if (!stopped) LOG(WARNING) << stopped.error().message;
   const auto record = Save();
   const Status saved = record ? AwaitOthers(record.value(), is_to_stop) : Status(record.error());
-  StartAgain();
+  BOOST_OUTCOME_TRYV(StartAgain());
   return saved;
 }
 
@@ -213,7 +243,9 @@ Status ServerLives::End() {
     save_.files->RemoveOthers(*options_.join.saved);
   }
   if (record) return stopped;
-  if (options_.region.empty()) StartAgain();
+  if (options_.region.empty()) {
+    BOOST_OUTCOME_TRYV(StartAgain());
+  }
   return MakeError(record.error().code, "it cannot save: " + record.error().message);
 }
 

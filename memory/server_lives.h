@@ -48,6 +48,7 @@ class ServerLives {
   // another life. `is_to_stop`: polled while it waits; true ends that.
   // Errors: those of saving, also if another server has not saved in time. Another life has begun
   // all the same.
+  // If `has_ended` then, no life could begin.
   Status SaveAndGoOn(const std::function<bool()>& is_to_stop);
 
   // Ends the last life. With saved files, saves.
@@ -63,8 +64,11 @@ class ServerLives {
   Status OpenRegion();
   Status Load();
   Status StartServer();
-  // Until it succeeds: nothing else has the memory.
-  void StartAgain();
+  // Until it succeeds, as nothing else has the memory; or until the store of that is lost.
+  // Errors: those of StartServer.
+  Status StartAgain();
+  // Whether the store of this memory is gone with its server 0, so that the memory is of no use.
+  bool IsOfLostStore() const;
   // Says what becomes of what the server holds.
   Status StopServer();
   // What the life that has ended has left. Returns the record with the note of it.
@@ -79,6 +83,7 @@ class ServerLives {
   std::unique_ptr<KeptRegion> region_;  // none if nothing is to outlive a life
   std::unique_ptr<MemoryServer> server_;
   MemberIdentity identity_;  // of the last life
+  bool is_new_ = false;      // the memory is of no life before
   // `save` of the store's record: as it was last seen, and as it was when the life began.
   std::atomic<uint64_t> request_ = 0;
   std::atomic<uint64_t> done_request_ = 0;

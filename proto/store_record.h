@@ -28,8 +28,9 @@
 // memory server that intends to create a store in place of a lost one first draws new digits for
 // that line.
 //
-// Behind that line, a store that was restored from saved files has "set=" and their set. To save
-// what all servers hold, somebody puts "save=" and new random digits behind that: a server that
+// A store that was restored from saved files has "awaits=" behind that line, the id of each server
+// that has not come back yet, ':', and the set of the file with which it may, by rising id. To save
+// what all servers hold, somebody puts "save=" and new random digits behind these: a server that
 // sees others than before saves.
 //
 // A record without servers is not a store: it is the note of a memory server that intends to create
@@ -88,6 +89,14 @@ struct MemberIdentity {
   ServerId server{0};
 };
 
+// A server of a store that was restored: it may come back with its file of that set.
+struct AwaitedRecord {
+  ServerId server{0};
+  uint64_t set = 0;
+
+  friend bool operator==(const AwaitedRecord&, const AwaitedRecord&) = default;
+};
+
 struct StoreRecord {
   std::string store;
   uint64_t store_id = 0;
@@ -95,13 +104,18 @@ struct StoreRecord {
   StoreParameters parameters;
   uint16_t next_server = 0;
   std::vector<MemberRecord> servers;  // by rising id
-  uint64_t restored = 0;              // 0: no such line, as of the next two
-  uint64_t set = 0;
+  uint64_t restored = 0;              // 0: no such line, as of `save`
+  std::vector<AwaitedRecord> awaited = {};  // by rising id
   uint64_t save = 0;
 
   const MemberRecord* Find(ServerId server) const {
     const auto found = std::ranges::find(servers, server, &MemberRecord::server);
     return found == servers.end() ? nullptr : &*found;
+  }
+  // The set of the file with which `server` may come back; 0: it is not awaited.
+  uint64_t AwaitedSetOf(ServerId server) const {
+    const auto found = std::ranges::find(awaited, server, &AwaitedRecord::server);
+    return found == awaited.end() ? 0 : found->set;
   }
 
   friend bool operator==(const StoreRecord&, const StoreRecord&) = default;
@@ -145,9 +159,9 @@ class RecordReader {
     }
     return *this;
   }
-  // Up to the next blank or line end.
-  std::string_view Word() {
-    const std::string_view word = rest_.substr(0, rest_.find_first_of(" \n"));
+  // Up to the next of `ends`.
+  std::string_view Word(std::string_view ends = " \n") {
+    const std::string_view word = rest_.substr(0, rest_.find_first_of(ends));
     rest_.remove_prefix(word.size());
     return word;
   }
@@ -157,8 +171,8 @@ class RecordReader {
     return std::string(word);
   }
   template <typename Number>
-  Number Decimal() {
-    const std::string_view word = Word();
+  Number Decimal(std::string_view ends = " \n") {
+    const std::string_view word = Word(ends);
     Number value{};
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || word != std::to_string(value)) {
@@ -216,7 +230,9 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
       record.store, record.store_id, record.fabric, record.parameters.node_bytes,
       record.parameters.max_key_bytes, record.parameters.inline_value_bytes, record.next_server);
   if (record.restored != 0) text += fmt::format("restored={:016x}\n", record.restored);
-  if (record.set != 0) text += fmt::format("set={:016x}\n", record.set);
+  for (const AwaitedRecord& one : record.awaited) {
+    text += fmt::format("awaits={}:{:016x}\n", ToInteger(one.server), one.set);
+  }
   if (record.save != 0) text += fmt::format("save={:016x}\n", record.save);
   for (const MemberRecord& member : record.servers) {
     text += fmt::format("server={} incarnation={:016x} host={} process={} address={}",
@@ -264,7 +280,17 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   }
   reader.EndLine();
   record.restored = reader.HexLine("restored=");
-  record.set = reader.HexLine("set=");
+  while (reader.NextIs("awaits=")) {
+    const auto server =
+        static_cast<ServerId>(reader.Expect("awaits=").Decimal<uint16_t>(":"));
+    const uint64_t set = reader.Expect(":").Hex();
+    const bool is_next = record.awaited.empty() || record.awaited.back().server < server;
+    if (!is_next || ToInteger(server) >= record.next_server || set == 0) {
+      reader.Fail("an awaited server is out of order, or there is no such server or set");
+    }
+    reader.EndLine();
+    record.awaited.push_back({server, set});
+  }
   record.save = reader.HexLine("save=");
   while (!reader.done()) {
     MemberRecord member;
@@ -284,6 +310,7 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     if (ToInteger(member.server) >= record.next_server)
       reader.Fail("a server's id is not below next_server");
     reader.EndLine();
+    if (record.AwaitedSetOf(member.server) != 0) reader.Fail("a server is there, and awaited");
     record.servers.push_back(std::move(member));
   }
   problem = reader.problem();

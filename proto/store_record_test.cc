@@ -65,7 +65,7 @@ TEST(StoreRecord, SaysWhetherItWasRestored) {
 
 TEST(StoreRecord, SaysWhatIsSaved) {
   StoreRecord record = TwoServers();
-  record.set = 0xcd;
+  record.awaited = {{ServerId{1}, 0xcd}};
   record.save = 0xef;
   record.servers[0].formats = "store-5,region-1,saved-1";
   record.servers[0].region = "/dev/shm/r";
@@ -73,7 +73,7 @@ TEST(StoreRecord, SaysWhatIsSaved) {
   record.servers[1].saved = 0;
   record.servers[1].stop = true;
   std::string text =
-      Golden("next_server=3\n", "next_server=3\nset=00000000000000cd\nsave=00000000000000ef\n");
+      Golden("next_server=3\n", "next_server=3\nawaits=1:00000000000000cd\nsave=00000000000000ef\n");
   text.insert(text.find("\nserver=2"),
               " formats=store-5,region-1,saved-1 region=/dev/shm/r saved=00000000000000cd");
   text.insert(text.size() - 1, " saved=0000000000000000 stop");
@@ -82,8 +82,14 @@ TEST(StoreRecord, SaysWhatIsSaved) {
   EXPECT_EQ(ParseStoreRecord(text, problem), record) << problem;
   EXPECT_THAT(ProblemOf(Golden("next_server=3\n",
                                "next_server=3\nsave=00000000000000ef\n"
-                               "set=00000000000000cd\n")),
+                               "awaits=1:00000000000000cd\n")),
               HasSubstr("line 10: expected"));
+  for (const char* wrong :
+       {"awaits=1:0000000000000000\n", "awaits=3:00000000000000cd\n", "awaits=2:00000000000000cd\n",
+        "awaits=1:00000000000000cd\nawaits=1:00000000000000cd\n", "awaits=1\n", "awaits=:\n"}) {
+    EXPECT_NE(ProblemOf(Golden("next_server=3\n", std::string("next_server=3\n") + wrong)), "")
+        << wrong;
+  }
 }
 
 TEST(StoreRecord, SaysWhatIsWrong) {

@@ -147,7 +147,6 @@ Status Member::Leave() {
       return member.server == self_.server && member.incarnation == self_.incarnation;
     });
     if (gone == 0) return Ok();
-    after.set = 0;  // This server must not come back with what it held then.
     if (!before.record) after.restored = RandomId();
     std::optional<std::string> text;
     if (!after.servers.empty()) text = EncodeStoreRecord(after);

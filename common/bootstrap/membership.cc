@@ -49,11 +49,24 @@ std::string WithSystemd(const MemberRecord& member, const Bootstrap& bootstrap,
       Describe(member), Named(record.store, bootstrap), ToInteger(member.server));
 }
 
+// Of a store that was restored from saved files, and lacks server 0.
+std::string RootIsAwaited(const StoreRecord& record, const Bootstrap& bootstrap) {
+  return fmt::format(
+      "{} was restored from saved files, and server 0, which has the tree's root, has not come "
+      "back: start it with its file of set {:016x}",
+      Named(record.store, bootstrap), record.AwaitedSetOf(ServerId{0}));
+}
+
 // Judges the recorded store by asking its servers. See the list in membership.h.
 Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOptions& options,
                         const LivenessProbe& probe, const Bootstrap& bootstrap) {
   if (!record) return Judgement{Verdict::kAbsent};
   const MemberRecord* root = record->Find(ServerId{0});
+  if (root == nullptr && record->AwaitedSetOf(ServerId{0}) != 0 && !options.replace_store) {
+    return MakeError(Code::kNodeUnreachable,
+                     RootIsAwaited(*record, bootstrap) +
+                         "; if the data may go, start this server with --replace_store");
+  }
   if (root == nullptr) return Judgement{Verdict::kLost};
   const Probed probed_root = probe(*record, *root);
   const bool is_dead = probed_root.liveness == Liveness::kDead;
@@ -126,6 +139,14 @@ void Forget(StoreRecord& record, const std::vector<ServerId>& servers) {
     std::erase_if(record.servers,
                   [&](const MemberRecord& member) { return member.server == server; });
   }
+}
+
+void ForgetAwaited(StoreRecord& record) {
+  for (const AwaitedRecord& one : record.awaited) {
+    LOG(WARNING) << "server " << ToInteger(one.server)
+                 << " has not come back with its saved file: the keys in that are lost";
+  }
+  record.awaited.clear();
 }
 
 void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
@@ -271,6 +292,16 @@ Error WithRemedy(Error error, const MemberRecord& member, Liveness liveness) {
 // The first server of the record that is not alive.
 std::optional<Unreachable> FindUnreachable(const StoreRecord& record, const FindOptions& options,
                                            const Bootstrap& bootstrap) {
+  if (record.AwaitedSetOf(ServerId{0}) != 0) {
+    return Unreachable{MakeError(Code::kNodeUnreachable, RootIsAwaited(record, bootstrap)), true};
+  }
+  if (record.Find(ServerId{0}) == nullptr) {
+    return Unreachable{
+        MakeError(Code::kNodeUnreachable,
+                  Named(options.store, bootstrap) +
+                      " is lost: its server 0, which held the root, has stopped"),
+        false};
+  }
   if (!options.probe) return std::nullopt;
   for (const MemberRecord& member : record.servers) {
     const Probed probed = options.probe(record, member);
@@ -330,9 +361,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   if (judgement.verdict == Verdict::kWhole) {
     record = *before.record;
     Forget(record, judgement.forgotten);
-    // The store goes on without servers of the set that it was restored from: what one of them that
-    // comes late held then must not come back.
-    if (options.forget_dead) record.set = 0;
+    if (options.forget_dead) ForgetAwaited(record);
     record.restored = 0;
     if (record.next_server >= kMaxMemoryServers) {
       return MakeError(
@@ -374,11 +403,6 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
     BOOST_OUTCOME_TRY(found, ReadRecord(bootstrap, options.store));
     if (found.record) {
       StoreRecord& record = *found.record;
-      if (record.Find(ServerId{0}) == nullptr) {
-        return MakeError(Code::kNodeUnreachable,
-                         Named(options.store, bootstrap) +
-                             " is lost: its server 0, which held the root, has stopped");
-      }
       const std::optional<Unreachable> lost = FindUnreachable(record, options, bootstrap);
       if (!lost) return std::move(record);
       if (!lost->comes_back || steady_clock::now() >= return_deadline) return lost->error;

@@ -70,6 +70,8 @@ Status CheckAddress(const std::string& address) {
 }
 
 void PutMember(StoreRecord& record, const MemberRecord& member) {
+  std::erase_if(record.awaited,
+                [&](const AwaitedRecord& one) { return one.server == member.server; });
   std::erase_if(record.servers,
                 [&](const MemberRecord& other) { return other.server == member.server; });
   const auto after = std::ranges::find_if(

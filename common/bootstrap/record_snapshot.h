@@ -38,7 +38,8 @@ Status CheckAgree(const StoreRecord& record, const JoinOptions& options);
 // Errors: InvalidArgument unless a record can hold `address`.
 Status CheckAddress(const std::string& address);
 
-// Puts the member in its place, by its id; replaces another incarnation of it.
+// Puts the member in its place, by its id; replaces another incarnation of it. It is not awaited
+// any more.
 void PutMember(StoreRecord& record, const MemberRecord& member);
 
 // The entry of that incarnation of the server; null if the record does not name it.

@@ -36,11 +36,31 @@ StoreRecord Noted(const JoinOptions& options, const Returning& returning) {
 // Whether this server may take the name from the store of `other`.
 Status CheckIsGone(const StoreRecord& other, const Returning& returning, const LivenessProbe& probe,
                    const Bootstrap& bootstrap) {
+  const auto is_alive = [&](const MemberRecord& member) {
+    return probe(other, member).liveness != Liveness::kDead || MayReturn(member);
+  };
   const MemberRecord* const root = other.Find(ServerId{0});
-  const bool is_gone =
-      root == nullptr || (probe(other, *root).liveness == Liveness::kDead && !MayReturn(*root));
-  if (is_gone) return Ok();
+  const bool awaits_root = other.AwaitedSetOf(ServerId{0}) != 0;
+  const bool is_there = root != nullptr
+                            ? is_alive(*root)
+                            : awaits_root && std::ranges::any_of(other.servers, is_alive);
+  if (!is_there) return Ok();
   const std::string now = Named(other.store, bootstrap);
+  const uint64_t awaited = other.AwaitedSetOf(returning.identity.server);
+  if (returning.set != 0 && awaited != 0) {
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("{} has begun with its files of set {:016x}, and awaits server {} with that; "
+                    "this server has loaded set {:016x}: give --load=FILE of the former; or stop "
+                    "the servers that run, which keep their files of before, and start each with "
+                    "--load=FILE of the latter",
+                    now, awaited, ToInteger(returning.identity.server), returning.set));
+  }
+  if (root == nullptr) {
+    return MakeError(Code::kInvalidArgument,
+                     now + " was restored from saved files, and awaits other servers: stop its "
+                           "memory servers, or give another --store");
+  }
   if (returning.set != 0 && other.store_id == returning.identity.store_id) {
     return MakeError(Code::kInvalidArgument,
                      now + " went on after the file was saved that this server would load, with " +
@@ -55,6 +75,18 @@ Status CheckIsGone(const StoreRecord& other, const Returning& returning, const L
           (returning.set == 0 ? "the region" : "the saved file") + " is of " +
           IdText(returning.identity.store_id) +
           ": stop the memory servers of the one whose data may go, or give another --store");
+}
+
+// A region may have been given with a wrong --store, under which clients would find what is in use
+// under the right one.
+Status CheckIsOf(const std::string& store, const Returning& returning) {
+  std::string problem;
+  const std::optional<StoreRecord> known = ParseStoreRecord(returning.known, problem);
+  if (!known || known->store == store) return Ok();
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("this server's memory is of store '{0}', and --store says '{1}': "
+                               "give --store={0}, or another --region",
+                               known->store, store));
 }
 
 // The record without this server's entry, whose next server id is above this one's.
@@ -72,7 +104,7 @@ Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& opti
                              const Returning& returning, const LivenessProbe& probe,
                              const Bootstrap& bootstrap) {
   const ServerId server = returning.identity.server;
-  if (seen.record && seen.record->set == returning.set && seen.record->Find(server) == nullptr) {
+  if (seen.record && seen.record->AwaitedSetOf(server) == returning.set) {
     return MakeRoom(*seen.record, server);
   }
   if (seen.record) {
@@ -80,9 +112,12 @@ Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& opti
   }
   StoreRecord record = Noted(options, returning);
   record.store_id = RandomId();
-  record.servers.clear();
-  record.set = returning.set;
   record.save = 0;
+  // Those that were away when the file was saved come back with the files of before.
+  for (const MemberRecord& member : std::exchange(record.servers, {})) {
+    if (member.saved) record.awaited.push_back({member.server, returning.set});
+  }
+  std::ranges::sort(record.awaited, {}, &AwaitedRecord::server);
   LOG(WARNING) << Named(options.store, bootstrap) << " goes back to what was saved, as "
                << IdText(record.store_id);
   return MakeRoom(std::move(record), server);
@@ -137,6 +172,7 @@ Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                            const Returning& returning, const LivenessProbe& probe,
                            const BringUp& bring_up) {
   BOOST_OUTCOME_TRY(CheckStoreName(options.store));
+  BOOST_OUTCOME_TRYV(CheckIsOf(options.store, returning));
   if (returning.set != 0) {
     BOOST_OUTCOME_TRYV(AwaitLostRecord(bootstrap, options));
   }

@@ -21,10 +21,14 @@
 //
 //   the record                               it
 //   names an incarnation that it has had     replaces its own entry, as above
-//   has the same set, and not this server    adds its entry
-//   is lost                                  puts up one with the set, and a new id
+//   awaits this server with that set         adds its entry
+//   is lost                                  puts up one with a new id, which awaits the others
 //   is another one                           refuses, unless server 0 of that store is dead and its
-//                                            memory gone: then it puts up one with the set
+//                                            memory gone: then it puts up one as well
+//
+// Others that were there when the file was saved are awaited with their files of the same set; who
+// was awaited then, with those of before. Until all are there, no file of before is removed, and
+// nothing is taken for lost.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/bootstrap/member_test_support.h"
+#include "common/bootstrap/requests.h"
 #include "common/process.h"
 #include "common/random_id.h"
 
@@ -263,6 +265,13 @@ class GoBackTest : public RejoinTest {
     returning.set = set;
     return returning;
   }
+  // Each with the record as it was last.
+  std::pair<Returning, Returning> SaveBoth(const Joined& first, const Joined& second) {
+    const std::string known = EncodeStoreRecord(Record().value());
+    std::pair both(Save(first), Save(second));
+    both.first.known = both.second.known = known;
+    return both;
+  }
   Result<Joined> Load(const Returning& returning) { return Rejoin(returning, OptionsOfSaving()); }
 };
 
@@ -272,39 +281,39 @@ TEST_F(GoBackTest, ReturnsWhereNothingWentOn) {
   const Result<Joined> back = Load(Save(second));
   ASSERT_TRUE(back) << back.error().ToString();
   EXPECT_EQ(back.value().identity.store_id, first.identity.store_id);
-  EXPECT_EQ(Record().value().set, 0u);
+  EXPECT_TRUE(Record().value().awaited.empty());
   EXPECT_EQ(Record().value().servers[1].saved, kSet);
 }
 
 TEST_F(GoBackTest, IsAnotherStoreIfTheRecordIsLost) {
   const Joined first = JoinAndSave().value();
   const Joined second = JoinAndSave().value();
-  const Returning one = Save(first);
-  const Returning other = Save(second);
+  const auto [one, other] = SaveBoth(first, second);
   LoseRecord();
   // In any order.
   const Joined back = Load(other).value();
   EXPECT_NE(back.identity.store_id, first.identity.store_id);
   EXPECT_EQ(back.identity.server, ServerId{1});
-  EXPECT_EQ(Record().value().set, kSet);
+  EXPECT_EQ(Record().value().AwaitedSetOf(ServerId{0}), kSet);
   EXPECT_EQ(Record().value().next_server, 2);
   const Joined joined = Load(one).value();
   EXPECT_EQ(joined.identity.store_id, back.identity.store_id);
+  EXPECT_TRUE(Record().value().awaited.empty());
   EXPECT_THAT(Servers(), ElementsAre(0, 1));
 }
 
 TEST_F(GoBackTest, SetsAreNotMixed) {
   const Joined first = JoinAndSave().value();
   const Joined second = JoinAndSave().value();
-  const Returning one = Save(first);
-  const Returning older = Save(second, kSet - 1);
+  auto [one, older] = SaveBoth(first, second);
+  older.set = kSet - 1;
   LoseRecord();
   const Joined back = Load(one).value();
   const int served = served_;
   const Result<Joined> refused = Load(older);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("is another one now"));
+  EXPECT_THAT(refused.error().message, HasSubstr("awaits server 1 with that; this server has loaded set"));
   EXPECT_EQ(served_, served);
   EXPECT_EQ(Record().value().store_id, back.identity.store_id);
 }
@@ -313,8 +322,7 @@ TEST_F(GoBackTest, SetsAreNotMixed) {
 TEST_F(GoBackTest, OneThatWasForgottenDoesNotComeBackWithItsFile) {
   const Joined first = JoinAndSave().value();
   const Joined second = JoinAndSave().value();
-  const Returning one = Save(first);
-  const Returning other = Save(second);
+  const auto [one, other] = SaveBoth(first, second);
   LoseRecord();
   ASSERT_TRUE(Load(one));
   const Joined lost = Load(other).value();
@@ -336,9 +344,7 @@ TEST_F(GoBackTest, OneThatWasForgottenDoesNotComeBackWithItsFile) {
 TEST_F(GoBackTest, OneThatIsGivenUpDoesNotComeBackWithItsFile) {
   const Joined first = JoinAndSave().value();
   const Joined second = JoinAndSave().value();
-  Returning one = Save(first);
-  one.known = EncodeStoreRecord(second.record);
-  const Returning other = Save(second);
+  const auto [one, other] = SaveBoth(first, second);
   LoseRecord();
   ASSERT_TRUE(Load(one));
   JoinOptions options = OptionsOfSaving();
@@ -347,7 +353,7 @@ TEST_F(GoBackTest, OneThatIsGivenUpDoesNotComeBackWithItsFile) {
   ASSERT_TRUE(
       JoinStore(bootstrap_, options, Probe(),
                 [](const MemberIdentity&) -> Result<std::string> { return std::string("new"); }));
-  EXPECT_EQ(Record().value().set, 0u);
+  EXPECT_TRUE(Record().value().awaited.empty());
   ASSERT_FALSE(Load(other));
   EXPECT_THAT(Servers(), ElementsAre(0, 2));
 }
@@ -356,8 +362,7 @@ TEST_F(GoBackTest, OneThatIsGivenUpDoesNotComeBackWithItsFile) {
 TEST_F(GoBackTest, OneThatLeftDoesNotComeBackWithItsFile) {
   const Joined first = JoinAndSave().value();
   const Joined second = JoinAndSave().value();
-  const Returning one = Save(first);
-  const Returning other = Save(second);
+  const auto [one, other] = SaveBoth(first, second);
   LoseRecord();
   ASSERT_TRUE(Load(one));
   const Joined back = Load(other).value();
@@ -366,12 +371,65 @@ TEST_F(GoBackTest, OneThatLeftDoesNotComeBackWithItsFile) {
   EXPECT_THAT(Servers(), ElementsAre(0));
 }
 
+// Server 0 comes with another set: it must not put up a store of its own beside the other one.
+TEST_F(GoBackTest, ServerZeroFollowsToo) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  auto [one, other] = SaveBoth(first, second);
+  LoseRecord();
+  ASSERT_TRUE(Load(other));
+  one.set = kSet - 1;
+  const Result<Joined> refused = Load(one);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("awaits server 0 with that"));
+  // Nor does one that knows nothing of the store create one in its place.
+  JoinOptions options = OptionsOfSaving();
+  const auto bring_up = [](const MemberIdentity&) -> Result<std::string> {
+    return std::string("new");
+  };
+  const Result<Joined> created = JoinStore(bootstrap_, options, Probe(), bring_up);
+  ASSERT_FALSE(created);
+  EXPECT_THAT(created.error().message, HasSubstr("server 0, which has the tree's root, has not"));
+  EXPECT_THAT(Servers(), ElementsAre(1));
+  one.set = kSet;
+  ASSERT_TRUE(Load(one));
+  EXPECT_THAT(Servers(), ElementsAre(0, 1));
+}
+
+// A server that is saved while another one is awaited still awaits that one, with its file of
+// before.
+TEST_F(GoBackTest, OneThatWasAwaitedStaysSo) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  const auto [one, other] = SaveBoth(first, second);
+  LoseRecord();
+  const Joined back = Load(one).value();
+  EXPECT_FALSE(HaveAllSaved(Record().value(), kSet));
+  Returning later = Save(back, kSet + 1);
+  later.known = EncodeStoreRecord(Record().value());
+  LoseRecord();
+  ASSERT_TRUE(Load(later));
+  EXPECT_EQ(Record().value().AwaitedSetOf(ServerId{1}), kSet);
+  ASSERT_TRUE(Load(other));
+  EXPECT_TRUE(Record().value().awaited.empty());
+}
+
+TEST_F(RejoinTest, AnotherStoresNameIsRefused) {
+  const Joined joined = JoinWithRegion().value();
+  Returning returning = Leave(joined);
+  JoinOptions options = Options();
+  options.store = "other";
+  const Result<Joined> refused = Rejoin(returning, options);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("is of store 's', and --store says 'other'"));
+  EXPECT_EQ(served_, 0);
+}
+
 // The record outlived the machine; the memory, which the store went on with, did not.
 TEST_F(GoBackTest, GoesBackWhereTheMemoryIsGone) {
   const Joined first = JoinAndSave().value();
   const Joined second = JoinAndSave().value();
-  const Returning one = Save(first);
-  const Returning other = Save(second);
+  const auto [one, other] = SaveBoth(first, second);
   const Joined later_one = Load(one).value();
   const Joined later_other = Load(other).value();
   EXPECT_EQ(later_one.identity.store_id, first.identity.store_id);

@@ -47,12 +47,21 @@ uint64_t SetOf(const StoreRecord& record) {
 }
 
 bool HaveAllSaved(const StoreRecord& record, uint64_t set) {
-  return std::ranges::all_of(record.servers,
+  return record.awaited.empty() &&
+         std::ranges::all_of(record.servers,
                              [set](const MemberRecord& member) { return member.saved == set; });
 }
 
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store) {
   return ChangeRecord(bootstrap, store, [](StoreRecord& record) -> Status {
+    if (!record.awaited.empty()) {
+      return MakeError(
+          Code::kNodeUnreachable,
+          fmt::format("store '{}' was restored from saved files, and server {} has not come back "
+                      "with its file: start it; to go on without what it held, start a new memory "
+                      "server with --forget_dead",
+                      record.store, ToInteger(record.awaited.front().server)));
+    }
     for (const MemberRecord& member : record.servers) {
       if (member.saved) continue;
       return MakeError(Code::kUnsupported, Describe(member) +

@@ -27,11 +27,12 @@ namespace gossamer {
 // Never 0. Source: CRC32C, with two seeds, of the store's id and its servers' incarnations.
 uint64_t SetOf(const StoreRecord& record);
 
-// Whether the files of all servers are of that set.
+// Whether the files of all servers are of that set, and none is awaited.
 bool HaveAllSaved(const StoreRecord& record, uint64_t set);
 
 // Asks all servers to save. Returns the record with the request.
-// Errors: NotFound if there is no such store; Unsupported with the name of a server that saves
+// Errors: NotFound if there is no such store; NodeUnreachable if a server of a store that was
+// restored has not come back; Unsupported with the name of a server that saves
 // nothing; Contended when the record keeps changing; those of Bootstrap::Get.
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store);
 

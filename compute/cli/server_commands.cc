@@ -141,9 +141,15 @@ Status StopServer(const Context& context) {
            (!entry->region.empty() && JudgeSilence(now, *entry) != Liveness::kUnreachable &&
             probe(now, *entry).liveness != Liveness::kAlive);
   };
-  BOOST_OUTCOME_TRYV(AwaitRecord(context, *bootstrap, std::move(asked),
-                                 Describe(before) + " has not ended: see its log", has_ended));
-  return Ok();
+  BOOST_OUTCOME_TRY(now, AwaitRecord(context, *bootstrap, std::move(asked),
+                                     Describe(before) + " has not ended: see its log", has_ended));
+  const MemberRecord* const after = now.Find(server);
+  const bool goes_on = after != nullptr && after->incarnation != before.incarnation &&
+                       after->process == before.process;
+  if (!goes_on) return Ok();
+  return MakeError(Code::kNoResources, Describe(before) +
+                                           " goes on, because it cannot save what it holds: see "
+                                           "its log");
 }
 
 int RunStop(const Context& context) {

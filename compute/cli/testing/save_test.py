@@ -231,6 +231,107 @@ class SaveCommand(SaveTest):
         self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
 
 
+    # Regression: the later file of one server alone was chosen, and the complete set went with the next save.
+    def test_a_store_of_which_some_have_a_later_file_goes_back_to_the_set_of_all(self):
+        for first in (0, 1):
+            with self.subTest(first):
+                saved = f"{self.bench.directory}/{first}"
+                os.mkdir(saved)
+                servers = [self.memory(save=saved) for _ in range(2)]
+                records = self.records(500)
+                self.load(records)
+                self.gossamer("save")
+                servers[0].stop()
+                servers[0] = self.memory(save=saved)
+                self.load(self.records(100))
+                for server in servers:
+                    server.stop(signal.SIGKILL)
+                self.assertEqual(len(self.files(saved)), 3)
+                servers = [self.memory(save=saved) for _ in range(2)]
+                self.expect(records)
+                for server in servers:
+                    self.assertEqual(server.stop(), 0)
+                self.lose_record()
+
+    # The same without the record, which nobody can know then: nothing is lost before somebody has decided.
+    def test_nothing_goes_before_all_servers_are_back(self):
+        directories, servers, records = self.two_servers()
+        self.gossamer("save")
+        self.load(self.records(300))
+        servers[0].stop()
+        servers[1].stop(signal.SIGKILL)
+        self.lose_record()
+        complete = [self.files(directory)[0] for directory in directories]
+        server = self.memory(save=directories[0])
+        with self.assertRaisesRegex(RuntimeError, "awaits server 1 with that; this server has loaded set"):
+            self.memory(save=directories[1])
+        self.gossamer("save", status=1, err="server 1 has not come back with its file: start it")
+        self.assertEqual(server.stop(), 0)
+        set_of_all = os.path.basename(complete[1]).split(".")[1]
+        mine = next(path for path in self.files(directories[0]) if set_of_all in path)
+        with self.assertRaisesRegex(RuntimeError, "was saved later. To begin with the later file, leave out --load"):
+            self.memory(f"--load={mine}", save=directories[0])
+        for path in self.files(directories[0]):
+            if path != mine:
+                os.remove(path)
+        self.memory(f"--load={mine}", save=directories[0])
+        self.memory(f"--load={complete[1]}", save=directories[1])
+        self.expect(records)
+
+    # Regression: what was restored last was chosen once more.
+    def test_a_store_that_was_restored_goes_on_with_what_it_saved_then(self):
+        directories, servers, records = self.two_servers()
+        for _ in range(4):
+            for server in servers:
+                self.assertEqual(server.stop(), 0)
+            self.lose_record()
+            servers = [self.memory(save=directory) for directory in directories]
+            more = self.records(50)
+            self.load(more)
+            records |= more
+            for server in servers:
+                self.assertEqual(server.stop(), 0)
+            servers = [self.memory(save=directory) for directory in directories]
+            self.expect(records)
+
+    def test_a_store_is_not_created_in_place_of_one_that_awaits_server_0(self):
+        directories, servers, records = self.two_servers()
+        self.gossamer("save")
+        for server in servers:
+            server.stop(signal.SIGKILL)
+        self.lose_record()
+        self.memory(save=directories[1])
+        with self.assertRaisesRegex(RuntimeError, "server 0, which has the tree's root, has not come back"):
+            self.bench.memory("32MiB")
+        self.memory(save=directories[0])
+        self.expect(records)
+
+    # Regression: the first save of the new store removed them.
+    def test_files_of_the_store_before_are_set_aside(self):
+        self.memory().stop()
+        before = self.files()
+        self.lose_record()
+        server = self.memory("--create=new")
+        self.load(self.records(100))
+        self.gossamer("save")
+        self.assertEqual(server.stop(), 0)
+        self.assertTrue(os.path.exists(before[0] + ".before"))
+        self.assertEqual(len(self.files()), 1)
+
+    # Regression: one that could not serve any more never ended.
+    def test_a_server_whose_store_is_lost_ends(self):
+        directories, servers, _ = self.two_servers()
+        self.gossamer("save")
+        servers[0].stop(signal.SIGKILL)
+        for path in self.files(directories[0]):
+            os.remove(path)
+        self.memory(save=directories[0])
+        servers[1].process.send_signal(signal.SIGTERM)
+        self.assertEqual(servers[1].process.wait(timeout=PATIENCE_SECONDS), 1)
+        self.assertIn(b"server 0 of the one before is gone", servers[1].process.stderr.read())
+        self.assertEqual(len(self.files(directories[1])), 1)
+
+
 class Back(SaveTest):
     def copy(self, path):
         return self.bench.file(os.path.basename(path), self.bytes_of(path))
@@ -238,6 +339,7 @@ class Back(SaveTest):
     def expect_to_go_on(self, directories, servers, records):
         """The first to stop keeps two files, of which it begins with the later one, as its record is lost."""
         more = self.records(200)
+        self.gossamer("save")
         self.load(more)
         for server in servers:
             self.assertEqual(server.stop(), 0)
@@ -255,12 +357,21 @@ class Back(SaveTest):
         for _ in range(4):
             self.load(self.records(20))
             self.gossamer("save")
-        for server in servers:
+        for server, directory in zip(servers, directories):
             server.stop(signal.SIGKILL)
+            for path in self.files(directory):
+                os.remove(path)
         self.lose_record()
         servers = [self.memory(f"--load={path}", save=directory) for path, directory in zip(backup, directories)]
         self.expect(records)
         self.expect_to_go_on(directories, servers, records)
+
+    def test_a_region_is_not_taken_for_another_stores(self):
+        region = f"{self.bench.directory}/region"
+        self.bench.memory("16MiB", f"--region={region}", "--store=one").stop()
+        with self.assertRaisesRegex(RuntimeError, "is of store 'one', and --store says 'default': give --store=one"):
+            self.bench.memory("16MiB", f"--region={region}")
+        self.bench.memory("16MiB", f"--region={region}", "--store=one")
 
     def test_a_new_store_goes_on_beside_the_files_of_the_one_before(self):
         directories, servers, _ = self.two_servers()

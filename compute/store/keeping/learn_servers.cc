@@ -54,7 +54,7 @@ Result<StoreRecord> OpenStore::FindRecordOf(ServerId server, uint64_t gone) {
                      name + " cannot be found: another store has the name '" + record_.store +
                          "' now. Open the store again, to have that one");
   }
-  if (member == nullptr && record.set != 0) {
+  if (member == nullptr && record.AwaitedSetOf(server) != 0) {
     return MakeError(Code::kNodeUnreachable,
                      name +
                          " has not come back with its file since the store was restored from "

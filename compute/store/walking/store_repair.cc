@@ -24,13 +24,13 @@ Result<std::set<ServerId>> LostServersOf(const StoreRecord& record) {
   for (uint16_t id = 0; id < record.next_server; ++id) {
     if (record.Find(ServerId{id}) == nullptr) lost.insert(ServerId{id});
   }
-  if (record.set == 0 || lost.empty()) return lost;
+  if (record.awaited.empty()) return lost;
   return MakeError(
       Code::kNodeUnreachable,
       fmt::format("nothing was repaired: store '{}' was restored from saved files, and server {} "
                   "has not come back with its file: start it; to go on without what it held, "
                   "start a new memory server with --forget_dead",
-                  record.store, ToInteger(*lost.begin())));
+                  record.store, ToInteger(record.awaited.front().server)));
 }
 
 }  // namespace
