@@ -81,6 +81,7 @@ class BlockWriter {
   BlockWriter(int file, const KeptRegion::Parts& parts, const RegionHeader& header)
       : file_(file),
         parts_(parts),
+        first_(StateAt(FileHeaderOf(parts))),
         end_(PagesAt(FileHeaderOf(parts))),
         resting_(Resting(parts, header)),
         repeated_(resting_, Threads()) {}
@@ -102,8 +103,10 @@ class BlockWriter {
     std::vector<std::byte> packed(sizeof(SavedBlock) + ZSTD_compressBound(kSavedBlockBytes));
     ZSTD_CCtx* const context = ZSTD_createCCtx();
     for (;;) {
-      const uint64_t at = next_.fetch_add(kSavedBlockBytes);
-      if (at >= end_) break;
+      const uint64_t turn = next_.fetch_add(kSavedBlockBytes);
+      if (turn >= end_) break;
+      // The state and the map come first: without them, nothing of a file that is cut can be used.
+      const uint64_t at = (first_ + turn) % end_;
       const std::span<const std::byte> source = Source(at, plain);
       size_t bytes = 0;
       if (!IsZero(source)) {
@@ -115,8 +118,8 @@ class BlockWriter {
         std::memcpy(packed.data(), &block, sizeof block);
         bytes = sizeof block + stored;
       }
-      if (!WriteInTurn(at, std::span(packed).first(bytes))) break;
-      if (progress) progress(at, end_);
+      if (!WriteInTurn(turn, std::span(packed).first(bytes))) break;
+      if (progress) progress(turn, end_);
     }
     ZSTD_freeCCtx(context);
   }
@@ -149,9 +152,9 @@ class BlockWriter {
   }
 
   // Returns false once one of the threads has failed.
-  bool WriteInTurn(uint64_t at, std::span<const std::byte> bytes) {
+  bool WriteInTurn(uint64_t turn, std::span<const std::byte> bytes) {
     std::unique_lock lock(mutex_);
-    turn_.wait(lock, [&] { return written_ == at || failure_; });
+    turn_.wait(lock, [&] { return written_ == turn || failure_; });
     if (failure_) return false;
     const Status written = WriteAll(file_, bytes);
     if (!written) failure_ = written.error();
@@ -176,7 +179,8 @@ class BlockWriter {
  private:
   const int file_;
   const KeptRegion::Parts& parts_;
-  const uint64_t end_;
+  const uint64_t first_;  // the block that is written first,
+  const uint64_t end_;    // and where all end
   const RestingRegion resting_;
   const RepeatedSums repeated_;
   std::atomic<uint64_t> next_ = 0;
@@ -297,7 +301,7 @@ class BlockReader {
     return block;
   }
 
-  // Where a valid block begins next: its frame begins with the magic of zstd.
+  // Where a valid block begins next: its frame begins with the magic of zstd, unless it is the end.
   std::optional<uint64_t> FindAfter(uint64_t from) {
     constexpr uint64_t kStep = uint64_t{1} << 20;
     std::vector<std::byte> bytes;
@@ -314,7 +318,9 @@ class BlockReader {
         if (ReadAt(start)) return start;
       }
     }
-    return std::nullopt;
+    constexpr uint64_t kEndBytes = sizeof(SavedBlock) + sizeof(uint64_t);
+    const bool has_end = bytes_ >= from + kEndBytes && ReadAt(bytes_ - kEndBytes);
+    return has_end ? std::optional(bytes_ - kEndBytes) : std::nullopt;
   }
 
   bool Read(uint64_t from, std::span<std::byte> bytes) const {

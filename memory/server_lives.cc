@@ -146,8 +146,7 @@ Status ServerLives::StartAgain() {
                            started.error().message);
     }
     LOG(ERROR) << "what this server holds is in this process alone, and it cannot serve: "
-               << started.error().message
-               << "; trying again (SIGKILL ends it, and loses that)";
+               << started.error().message << "; trying again (SIGKILL ends it, and loses that)";
     std::this_thread::sleep_for(kRetryInterval);
     started = StartServer();
   }

@@ -1,7 +1,8 @@
 // Layout of a saved file: what a memory server held when it was saved, packed.
 //
 //   SavedFileHeader
-//   SavedBlock and its bytes, for each block that is not all zeros, by rising place
+//   SavedBlock and its bytes, for each block that is not all zeros: those of the state and the map
+//   of the heap first, then those of the region, each by rising place
 //   SavedBlock with the place kSavedEnd, and 8 bytes: the number of blocks before it
 //
 // A block is kSavedBlockBytes of a region file (region_file.h), compressed: one frame of zstd

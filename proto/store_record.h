@@ -103,8 +103,8 @@ struct StoreRecord {
   std::string fabric;
   StoreParameters parameters;
   uint16_t next_server = 0;
-  std::vector<MemberRecord> servers;  // by rising id
-  uint64_t restored = 0;              // 0: no such line, as of `save`
+  std::vector<MemberRecord> servers;        // by rising id
+  uint64_t restored = 0;                    // 0: no such line, as of `save`
   std::vector<AwaitedRecord> awaited = {};  // by rising id
   uint64_t save = 0;
 
@@ -281,8 +281,7 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   reader.EndLine();
   record.restored = reader.HexLine("restored=");
   while (reader.NextIs("awaits=")) {
-    const auto server =
-        static_cast<ServerId>(reader.Expect("awaits=").Decimal<uint16_t>(":"));
+    const auto server = static_cast<ServerId>(reader.Expect("awaits=").Decimal<uint16_t>(":"));
     const uint64_t set = reader.Expect(":").Hex();
     const bool is_next = record.awaited.empty() || record.awaited.back().server < server;
     if (!is_next || ToInteger(server) >= record.next_server || set == 0) {

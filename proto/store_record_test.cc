@@ -72,8 +72,8 @@ TEST(StoreRecord, SaysWhatIsSaved) {
   record.servers[0].saved = 0xcd;
   record.servers[1].saved = 0;
   record.servers[1].stop = true;
-  std::string text =
-      Golden("next_server=3\n", "next_server=3\nawaits=1:00000000000000cd\nsave=00000000000000ef\n");
+  std::string text = Golden("next_server=3\n",
+                            "next_server=3\nawaits=1:00000000000000cd\nsave=00000000000000ef\n");
   text.insert(text.find("\nserver=2"),
               " formats=store-5,region-1,saved-1 region=/dev/shm/r saved=00000000000000cd");
   text.insert(text.size() - 1, " saved=0000000000000000 stop");

@@ -296,11 +296,10 @@ std::optional<Unreachable> FindUnreachable(const StoreRecord& record, const Find
     return Unreachable{MakeError(Code::kNodeUnreachable, RootIsAwaited(record, bootstrap)), true};
   }
   if (record.Find(ServerId{0}) == nullptr) {
-    return Unreachable{
-        MakeError(Code::kNodeUnreachable,
-                  Named(options.store, bootstrap) +
-                      " is lost: its server 0, which held the root, has stopped"),
-        false};
+    return Unreachable{MakeError(Code::kNodeUnreachable,
+                                 Named(options.store, bootstrap) +
+                                     " is lost: its server 0, which held the root, has stopped"),
+                       false};
   }
   if (!options.probe) return std::nullopt;
   for (const MemberRecord& member : record.servers) {

@@ -58,8 +58,9 @@ Status CheckIsGone(const StoreRecord& other, const Returning& returning, const L
   }
   if (root == nullptr) {
     return MakeError(Code::kInvalidArgument,
-                     now + " was restored from saved files, and awaits other servers: stop its "
-                           "memory servers, or give another --store");
+                     now +
+                         " was restored from saved files, and awaits other servers: stop its "
+                         "memory servers, or give another --store");
   }
   if (returning.set != 0 && other.store_id == returning.identity.store_id) {
     return MakeError(Code::kInvalidArgument,

@@ -313,7 +313,8 @@ TEST_F(GoBackTest, SetsAreNotMixed) {
   const Result<Joined> refused = Load(older);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("awaits server 1 with that; this server has loaded set"));
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("awaits server 1 with that; this server has loaded set"));
   EXPECT_EQ(served_, served);
   EXPECT_EQ(Record().value().store_id, back.identity.store_id);
 }

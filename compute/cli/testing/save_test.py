@@ -535,6 +535,25 @@ class Faults(SaveTest):
         self.memory(save=small)
         self.expect(records)
 
+    # Regression: the others waited for it for a minute, and clients gave up.
+    def test_others_serve_again_at_once_if_one_cannot_save(self):
+        small = f"{self.bench.directory}/small"
+        os.mkdir(small)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small],
+                          check=False, capture_output=True).returncode != 0:
+            self.skipTest("no tmpfs can be mounted")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", small], check=False))
+        servers = [self.memory(save=small), self.memory()]
+        records = self.records(3000)
+        for key in records:
+            records[key] = "".join(self.random.choices("0123456789abcdef", k=200))
+        self.load(records)
+        self.gossamer("save", status=1, err="server 0 .* has not saved: see its log")
+        self.expect(records)
+        self.gossamer("stop", "0", status=1, err="goes on, because it cannot save")
+        self.expect(records)
+        self.assertEqual([server.process.poll() for server in servers], [None, None])
+
     def test_killed_in_the_middle_of_saving(self):
         server = self.memory()
         records = self.records(3000)
