@@ -10,6 +10,7 @@
 
 #include "common/bootstrap/record_snapshot.h"
 #include "common/bootstrap/requests.h"
+#include "common/bootstrap/server_probe.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
 
@@ -156,7 +157,13 @@ Status ServerLives::StartAgain() {
 bool ServerLives::IsOfLostStore() const {
   if (identity_.server == ServerId{0}) return false;
   const auto seen = ReadRecord(*options_.bootstrap, options_.join.store);
-  return seen && seen.value().record && seen.value().record->store_id != identity_.store_id;
+  const bool is_another = seen && seen.value().record &&
+                          seen.value().record->store_id != identity_.store_id;
+  std::string problem;
+  const std::optional<StoreRecord> own = ParseStoreRecord(region_->record(), problem);
+  const MemberRecord* const root = own ? own->Find(ServerId{0}) : nullptr;
+  if (!is_another || root == nullptr) return false;
+  return FabricProbe()(*own, *root).liveness == Liveness::kDead && !MayReturn(*root);
 }
 
 Result<StoreRecord> ServerLives::ReadOwnRecord() const {
