@@ -236,7 +236,7 @@ Status ServerLives::SaveAndGoOn(const std::function<bool()>& is_to_stop) {
   const Status stopped = StopServer();
   if (!stopped) LOG(WARNING) << stopped.error().message;
   const auto record = Save();
-  const Status saved = record ? AwaitOthers(record.value(), is_to_stop) : Status(record.error());
+  Status saved = record ? AwaitOthers(record.value(), is_to_stop) : Status(record.error());
   BOOST_OUTCOME_TRYV(StartAgain());
   return saved;
 }
