@@ -189,6 +189,7 @@ Result<Joined> MemoryServer::JoinOrReturn(const JoinOptions& options) {
   returning.parameters = header.parameters;
   returning.known = region_->record();
   returning.set = options_.loaded_set;
+  returning.been_in = options_.been_in;
   return RejoinStore(*options_.bootstrap, options, returning, FabricProbe(), bring_up);
 }
 
@@ -210,6 +211,9 @@ Status MemoryServer::Serve(const MemberIdentity& identity) {
     std::memcpy(region.data(), &header, sizeof header);
   } else {
     region_->BeginLife(header);
+  }
+  if (options_.on_begin) {
+    BOOST_OUTCOME_TRYV(options_.on_begin(identity));
   }
   BOOST_OUTCOME_TRY(service, MakeService());
   service_ = std::move(service);

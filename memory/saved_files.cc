@@ -6,11 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -25,6 +29,8 @@ namespace fs = std::filesystem;
 constexpr const char* kSavedEnding = ".saved";
 constexpr const char* kPartEnding = ".part";
 constexpr const char* kSetAsideEnding = ".before";
+constexpr const char* kNoteFormat =
+    "store %16" SCNx64 " incarnation %16" SCNx64 " complete %16" SCNx64;
 
 std::string FilePrefix(const std::string& store, ServerId server) {
   return fmt::format("{}-{}.", store, ToInteger(server));
@@ -32,6 +38,17 @@ std::string FilePrefix(const std::string& store, ServerId server) {
 
 std::string NameOf(uint64_t set, const char* ending) {
   return fmt::format("{:016x}{}", set, ending);
+}
+
+// Whether the name is `prefix`, a set, and `ending`. The name of another store may begin with the
+// prefix.
+bool IsFile(std::string_view name, std::string_view prefix, std::string_view ending) {
+  constexpr size_t kSetDigits = 16;
+  if (!name.starts_with(prefix) || !name.ends_with(ending)) return false;
+  if (name.size() != prefix.size() + kSetDigits + ending.size()) return false;
+  return std::ranges::all_of(name.substr(prefix.size(), kSetDigits), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
 }
 
 Error CannotUse(const std::string& directory, const std::string& why) {
@@ -62,11 +79,18 @@ Result<SavedFiles> SavedFiles::Open(const std::string& given, const std::string&
 
 std::set<uint16_t> SavedFiles::Servers() const {
   std::set<uint16_t> servers;
-  for (const std::string& name : Names(store_ + "-", kSavedEnding)) {
-    const char* const from = name.data() + store_.size() + 1;
+  const std::string begin = store_ + "-";
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(directory_, failure)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(begin)) continue;
     uint16_t server = 0;
-    const auto [end, error] = std::from_chars(from, name.data() + name.size(), server);
-    if (error == std::errc() && *end == '.') servers.insert(server);
+    const auto [end, error] =
+        std::from_chars(name.data() + begin.size(), name.data() + name.size(), server);
+    if (error != std::errc()) continue;
+    if (IsFile(name, FilePrefix(store_, static_cast<ServerId>(server)), kSavedEnding)) {
+      servers.insert(server);
+    }
   }
   return servers;
 }
@@ -116,14 +140,18 @@ Result<std::optional<SavedFile>> SavedFiles::Choose(
     const std::optional<StoreRecord>& record) const {
   BOOST_OUTCOME_TRY(files, OpenAll());
   if (files.empty()) return std::nullopt;
+  const Note note = ReadNote();
   const auto is_awaited = [&](const SavedFile& file) {
-    return record && record->AwaitedSetOf(*server_) == file.header().set;
+    return record && record->store_id != note.store_id &&
+           record->AwaitedSetOf(*server_) == file.header().set;
   };
+  const auto is_of_last_life = [&](const SavedFile& file) { return note.IsLast(file); };
   const auto is_of_store = [&](const SavedFile& file) {
     return record && record->store_id == file.header().region.store_id;
   };
-  const auto is_last = [&](const SavedFile& file) {
-    const MemberRecord* const entry = is_of_store(file) ? record->Find(*server_) : nullptr;
+  const auto is_of_entry = [&](const SavedFile& file) {
+    const bool may_be = note.incarnation == 0 && is_of_store(file);
+    const MemberRecord* const entry = may_be ? record->Find(*server_) : nullptr;
     return entry != nullptr && entry->incarnation == file.header().region.incarnation;
   };
   // Where some were killed, others may have a later file than these.
@@ -133,9 +161,14 @@ Result<std::optional<SavedFile>> SavedFiles::Choose(
                     *member.saved == file.header().set;
            });
   };
+  const auto is_complete = [&](const SavedFile& file) {
+    return note.complete == file.header().set;
+  };
   auto chosen = std::ranges::find_if(files, is_awaited);
-  if (chosen == files.end()) chosen = std::ranges::find_if(files, is_last);
+  if (chosen == files.end()) chosen = std::ranges::find_if(files, is_of_last_life);
+  if (chosen == files.end()) chosen = std::ranges::find_if(files, is_of_entry);
   if (chosen == files.end()) chosen = std::ranges::find_if(files, is_of_all);
+  if (chosen == files.end()) chosen = std::ranges::find_if(files, is_complete);
   if (chosen == files.end()) chosen = files.begin();
   return std::optional(std::move(*chosen));
 }
@@ -167,21 +200,57 @@ Status SavedFiles::Publish(uint64_t set) const {
 }
 
 void SavedFiles::RemoveOthers(uint64_t set) const {
-  const std::string kept = fs::path(Path(set)).filename();
-  for (const char* ending : {kSavedEnding, kPartEnding}) {
-    for (const std::string& name : Names(Prefix(), ending)) {
-      if (name != kept) ::unlink((directory_ + "/" + name).c_str());
-    }
+  Note note = ReadNote();
+  note.complete = set;
+  // Without the note, nothing tells that the set is complete, and it is looked at once more.
+  if (!WriteNote(note)) return;
+  const auto files = OpenAll();
+  const auto kept = SavedFile::Open(Path(set));
+  if (!files || !kept) return;
+  for (const SavedFile& file : files.value()) {
+    const bool is_earlier = file.header().sequence < kept.value().header().sequence;
+    if (is_earlier) ::unlink(file.path().c_str());
+  }
+  for (const std::string& name : Names(Prefix(), kPartEnding)) {
+    ::unlink((directory_ + "/" + name).c_str());
   }
 }
 
-size_t SavedFiles::SetAside() const {
-  const std::vector<std::string> names = Names(Prefix(), kSavedEnding);
-  for (const std::string& name : names) {
-    const std::string path = directory_ + "/" + name;
-    ::rename(path.c_str(), (path + kSetAsideEnding).c_str());
+size_t SavedFiles::SetAside(bool of_all) const {
+  size_t count = 0;
+  for (const uint16_t number : Servers()) {
+    const auto server = static_cast<ServerId>(number);
+    SavedFiles others(directory_, store_);
+    const bool may = server == *server_ || (of_all && others.Take(server));
+    if (!may) continue;
+    for (const std::string& name : Names(FilePrefix(store_, server), kSavedEnding)) {
+      const std::string path = directory_ + "/" + name;
+      ::rename(path.c_str(), (path + kSetAsideEnding).c_str());
+      ++count;
+    }
   }
-  return names.size();
+  return count;
+}
+
+SavedFiles::Note SavedFiles::ReadNote() const {
+  std::array<char, 128> text{};
+  Note note;
+  if (!lock_ || ::pread(lock_.get(), text.data(), text.size() - 1, 0) <= 0) return note;
+  const int found = std::sscanf(text.data(), kNoteFormat, &note.store_id, &note.incarnation,
+                                &note.complete);
+  return found == 3 ? note : Note();
+}
+
+// Of one length, in one piece.
+Status SavedFiles::WriteNote(const Note& note) const {
+  const std::string text = fmt::format("store {:016x} incarnation {:016x} complete {:016x}\n",
+                                       note.store_id, note.incarnation, note.complete);
+  const bool is_written =
+      ::pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+      ::fdatasync(lock_.get()) == 0;
+  if (is_written) return Ok();
+  return MakeError(Code::kNoResources, directory_ + "/" + Prefix() +
+                                           "lock cannot be written: " + ErrnoReason());
 }
 
 std::string SavedFiles::Prefix() const { return FilePrefix(store_, *server_); }
@@ -200,7 +269,7 @@ std::vector<std::string> SavedFiles::Names(const std::string& prefix,
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(prefix) && name.ends_with(ending)) names.push_back(name);
+    if (IsFile(name, prefix, ending)) names.push_back(name);
   }
   std::ranges::sort(names);
   return names;

@@ -3,7 +3,10 @@
 //   STORE-SERVER.SET.saved    a file, whole and on its disk; SET as 16 hex digits
 //   STORE-SERVER.SET.part     one that is being written, or whose writer was killed
 //   STORE-SERVER.SET.saved.before  one of a store in whose place another one was created
-//   STORE-SERVER.lock         locked by the process whose files these are
+//   STORE-SERVER.lock         locked by the process whose files these are. It has a note: the last
+//                             life of the server, and the last set that all servers had
+//
+// A file of the last life is all that the server held: it goes on with that as with a region.
 //
 // Thread-safety: none.
 #pragma once
@@ -30,6 +33,15 @@ class SavedFiles {
   static Result<SavedFiles> Open(const std::string& directory, const std::string& store);
 
   const std::string& directory() const { return directory_; }
+  struct Note {
+    uint64_t store_id = 0;  // that the last life was part of; 0: none is known
+    uint64_t incarnation = 0;
+    uint64_t complete = 0;  // the last set that all servers had; 0: none
+
+    bool IsLast(const SavedFile& file) const {
+      return incarnation != 0 && file.header().region.incarnation == incarnation;
+    }
+  };
   enum class Taken : uint8_t { kYes, kThereAreNone, kOthersHaveThem };
   // Takes the files of the server with the lowest number that has any and that no process has
   // taken. If others have all, waits for up to kLockPatience: they may be those of a process that
@@ -41,9 +53,18 @@ class SavedFiles {
 
   // The rest is of the server that was taken.
 
-  // Opens the file that this server is to begin with. If `record` is of the store: the one with
-  // which it is awaited, or of the incarnation that the record names; or the latest whose set is
-  // that of all servers that the record names. Otherwise the latest. None if there is none.
+  // What is noted; what cannot be read counts as not known.
+  Note ReadNote() const;
+  // Errors: NoResources.
+  Status WriteNote(const Note& note) const;
+
+  // Opens the file that this server is to begin with: the first of these that there is. Or none.
+  //   - that with which `record` awaits it, if it has not been in that store yet
+  //   - that of its last life
+  //   - that of the incarnation that the record names, if no life is noted
+  //   - the latest whose set all servers have that the record names
+  //   - that of the last set that all servers had
+  //   - the latest
   // Errors: as SavedFile::Open.
   Result<std::optional<SavedFile>> Choose(const std::optional<StoreRecord>& record) const;
 
@@ -61,11 +82,13 @@ class SavedFiles {
   // Gives the file of that set its name.
   // Errors: NoResources.
   Status Publish(uint64_t set) const;
-  // Removes all files of other sets, and parts. For when this set is of all servers of the store.
+  // Removes all files that are earlier than that of this set, and parts, and notes that all servers
+  // of the store have this set.
   void RemoveOthers(uint64_t set) const;
   // Renames all files, so that they are neither chosen nor removed: they are of another store than
-  // that of this server. Returns how many.
-  size_t SetAside() const;
+  // that of this server. With `of_all`, also those of other servers which no process has. Returns
+  // how many.
+  size_t SetAside(bool of_all) const;
 
  private:
   SavedFiles(std::string directory, std::string store)
@@ -76,7 +99,7 @@ class SavedFiles {
   // Those of the store that have files.
   std::set<uint16_t> Servers() const;
   std::string Prefix() const;
-  // The names that begin with `prefix` and end with `ending`.
+  // The names that are `prefix`, a set, and `ending`.
   std::vector<std::string> Names(const std::string& prefix, const std::string& ending) const;
 
   std::string directory_;

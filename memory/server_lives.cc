@@ -80,7 +80,26 @@ Status ServerLives::OpenRegion() {
   region_ = std::move(opened);
   is_new_ = !region_->last_life();
   options_.kept = region_.get();
-  return Ok();
+  if (!save_.files || is_new_) return Ok();
+  const auto server = static_cast<ServerId>(region_->last_life()->header.server_id);
+  BOOST_OUTCOME_TRYV(save_.files->Take(server));
+  const uint64_t last = save_.files->ReadNote().incarnation;
+  const std::vector<uint64_t> lives = region_->earlier();
+  if (last == 0 || std::ranges::count(lives, last) != 0) return Ok();
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("--region={}: server {} has gone on without that, and saved in {}: "
+                               "remove the region, to go on with what was saved, or give another "
+                               "--save, to go back to the region",
+                               options_.region, ToInteger(server), save_.files->directory()));
+}
+
+Status ServerLives::OnBegin(const MemberIdentity& identity) {
+  if (!save_.files) return Ok();
+  BOOST_OUTCOME_TRYV(save_.files->Take(identity.server));
+  SavedFiles::Note note = save_.files->ReadNote();
+  note.store_id = identity.store_id;
+  note.incarnation = identity.incarnation;
+  return save_.files->WriteNote(note);
 }
 
 Status ServerLives::Load() {
@@ -91,8 +110,10 @@ Status ServerLives::Load() {
   const auto start = steady_clock::now();
   InMebibytes progress("loading");
   BOOST_OUTCOME_TRY(loaded, file->LoadInto(*region_, save_.salvage, std::ref(progress)));
-  options_.loaded_set = file->header().set;
-  options_.join.saved = file->header().set;
+  const SavedFiles::Note note = save_.files ? save_.files->ReadNote() : SavedFiles::Note();
+  options_.loaded_set = note.IsLast(*file) ? 0 : file->header().set;
+  options_.been_in = note.store_id;
+  if (save_.files) options_.join.saved = file->header().set;
   LOG(INFO) << fmt::format("loaded {} in {:.2f} s: {} MiB of memory", file->path(),
                            SecondsSince(start), loaded.blocks);
   if (loaded.damaged != 0) {
@@ -111,24 +132,34 @@ Status ServerLives::StartServer() {
                                                                 const MemberRecord* own) mutable {
     if (std::exchange(is_first, false)) done_request_ = record.save;
     request_ = record.save;
+    RemoveOthersIfAllHave(record);
     if (HasNewRequest() && save_.on_request) save_.on_request();
     const bool is_to_stop = own != nullptr && own->stop;
     if (is_to_stop && !std::exchange(is_told, true) && on_stop_) on_stop_();
   };
+  options_.on_begin = [this](const MemberIdentity& identity) { return OnBegin(identity); };
   BOOST_OUTCOME_TRY(started, MemoryServer::Start(options_));
   server_ = std::move(started);
   identity_ = server_->identity();
   options_.loaded_set = 0;
-  // Its number is known only now.
-  if (!save_.files) return Ok();
-  BOOST_OUTCOME_TRYV(save_.files->Take(identity_.server));
-  if (!std::exchange(is_new_, false)) return Ok();
-  const size_t others = save_.files->SetAside();
+  if (!std::exchange(is_new_, false) || !save_.files) return Ok();
+  const size_t others = save_.files->SetAside(identity_.server == ServerId{0});
   if (others != 0) {
     LOG(WARNING) << others << " saved files of a store before this one, in "
                  << save_.files->directory() << ", were set aside: their names end with .before";
   }
   return Ok();
+}
+
+// One that stopped before others has not seen that these have saved, too.
+void ServerLives::RemoveOthersIfAllHave(const StoreRecord& record) {
+  const uint64_t set = options_.join.saved.value_or(0);
+  if (set == 0 || set == complete_ || !HaveAllSaved(record, set)) return;
+  // A record that was lost and put back may lack servers.
+  const auto file = SavedFile::Open(save_.files->Path(set));
+  if (!file || record.servers.size() < file.value().header().servers) return;
+  complete_ = set;
+  save_.files->RemoveOthers(set);
 }
 
 bool ServerLives::HasNewRequest() const {

@@ -62,6 +62,9 @@ class ServerLives {
       : options_(std::move(options)), save_(std::move(save)) {}
 
   Status OpenRegion();
+  // Takes and notes, before clients can reach the life.
+  Status OnBegin(const MemberIdentity& identity);
+  void RemoveOthersIfAllHave(const StoreRecord& record);
   Status Load();
   Status StartServer();
   // Until it succeeds, as nothing else has the memory; or until the store of that is lost.
@@ -84,6 +87,7 @@ class ServerLives {
   std::unique_ptr<MemoryServer> server_;
   MemberIdentity identity_;  // of the last life
   bool is_new_ = false;      // the memory is of no life before
+  uint64_t complete_ = 0;    // the set of which is known that all servers have it
   // `save` of the store's record: as it was last seen, and as it was when the life began.
   std::atomic<uint64_t> request_ = 0;
   std::atomic<uint64_t> done_request_ = 0;

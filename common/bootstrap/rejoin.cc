@@ -34,10 +34,11 @@ StoreRecord Noted(const JoinOptions& options, const Returning& returning) {
 }
 
 // Whether this server may take the name from the store of `other`.
-Status CheckIsGone(const StoreRecord& other, const Returning& returning, const LivenessProbe& probe,
-                   const Bootstrap& bootstrap) {
+Status CheckIsGone(const StoreRecord& other, const JoinOptions& options, const Returning& returning,
+                   const LivenessProbe& probe, const Bootstrap& bootstrap) {
   const auto is_alive = [&](const MemberRecord& member) {
-    return probe(other, member).liveness != Liveness::kDead || MayReturn(member);
+    return probe(other, member).liveness != Liveness::kDead ||
+           (MayReturn(member) && !options.replace_store);
   };
   const MemberRecord* const root = other.Find(ServerId{0});
   const bool awaits_root = other.AwaitedSetOf(ServerId{0}) != 0;
@@ -51,23 +52,25 @@ Status CheckIsGone(const StoreRecord& other, const Returning& returning, const L
     return MakeError(
         Code::kInvalidArgument,
         fmt::format("{} has begun with its files of set {:016x}, and awaits server {} with that; "
-                    "this server has loaded set {:016x}: give --load=FILE of the former; or stop "
-                    "the servers that run, which keep their files of before, and start each with "
-                    "--load=FILE of the latter",
+                    "this server has loaded set {:016x}: give --load=FILE of the former; or choose "
+                    "a set of which all servers have a file, stop the servers that run, move later "
+                    "files of theirs to another directory, and start each with --load=FILE of it",
                     now, awaited, ToInteger(returning.identity.server), returning.set));
   }
   if (root == nullptr) {
     return MakeError(Code::kInvalidArgument,
                      now +
                          " was restored from saved files, and awaits other servers: stop its "
-                         "memory servers, or give another --store");
+                         "memory servers, and start this one with --replace_store; or give "
+                         "another --store");
   }
   if (returning.set != 0 && other.store_id == returning.identity.store_id) {
     return MakeError(Code::kInvalidArgument,
                      now + " went on after the file was saved that this server would load, with " +
                          Describe(*root) +
-                         ": to go back to what was saved, stop all its memory servers, and start "
-                         "each with its file; to go on without what this server held, give "
+                         ": to go back to what was saved, stop all its memory servers, move files "
+                         "that were saved later to another directory, and start each with "
+                         "--load=FILE of one set; to go on without what this server held, give "
                          "another --save, and --forget_dead");
   }
   return MakeError(
@@ -75,7 +78,8 @@ Status CheckIsGone(const StoreRecord& other, const Returning& returning, const L
       now + " is another one now (" + IdText(other.store_id) + ", " + Describe(*root) + "), and " +
           (returning.set == 0 ? "the region" : "the saved file") + " is of " +
           IdText(returning.identity.store_id) +
-          ": stop the memory servers of the one whose data may go, or give another --store");
+          ": if the data of that one may go, stop its memory servers, and start this one with "
+          "--replace_store; otherwise give another --store");
 }
 
 // A region may have been given with a wrong --store, under which clients would find what is in use
@@ -105,11 +109,19 @@ Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& opti
                              const Returning& returning, const LivenessProbe& probe,
                              const Bootstrap& bootstrap) {
   const ServerId server = returning.identity.server;
-  if (seen.record && seen.record->AwaitedSetOf(server) == returning.set) {
-    return MakeRoom(*seen.record, server);
+  const bool is_awaited = seen.record && seen.record->AwaitedSetOf(server) == returning.set;
+  if (is_awaited && seen.record->store_id == returning.been_in) {
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("server {} has been back in {} already, and what it held then is lost: to go on "
+                    "without that, start a new memory server with --forget_dead; to go back to what "
+                    "was saved, stop all its memory servers, and start each with --load=FILE of "
+                    "one set",
+                    ToInteger(server), Named(options.store, bootstrap)));
   }
+  if (is_awaited) return MakeRoom(*seen.record, server);
   if (seen.record) {
-    BOOST_OUTCOME_TRYV(CheckIsGone(*seen.record, returning, probe, bootstrap));
+    BOOST_OUTCOME_TRYV(CheckIsGone(*seen.record, options, returning, probe, bootstrap));
   }
   StoreRecord record = Noted(options, returning);
   record.store_id = RandomId();
@@ -133,17 +145,28 @@ Result<StoreRecord> WithoutSelf(const RecordSnapshot& seen, const JoinOptions& o
   const MemberRecord* const entry = is_ours ? seen.record->Find(self.server) : nullptr;
   const bool is_last =
       entry != nullptr && std::ranges::count(returning.earlier, entry->incarnation) != 0;
-  if (returning.set != 0 && !is_last) return GoneBack(seen, options, returning, probe, bootstrap);
+  // A record that was put back may name an earlier life than the last one, of which the server knows
+  // that it has no file.
+  const bool may_be_old = !is_last || returning.been_in != 0;
+  if (returning.set != 0 && may_be_old) {
+    return GoneBack(seen, options, returning, probe, bootstrap);
+  }
   if (entry != nullptr && !is_last) {
     return MakeError(Code::kInvalidArgument,
-                     fmt::format("the record of {} has another {}: this region is not the one that "
-                                 "the store goes on with; give --region of that one, or "
+                     fmt::format("the record of {} has another {}: what this server has is not what "
+                                 "the store goes on with; give --region or --save of that one, or "
                                  "--create=new for a new server in this one's place",
                                  Named(options.store, bootstrap), Describe(*entry)));
   }
-  if (is_ours) return MakeRoom(*seen.record, self.server);
+  if (is_ours) {
+    StoreRecord record = *seen.record;
+    // Who put it back may have known fewer servers: no id is given again.
+    const uint16_t known = Noted(options, returning).next_server;
+    record.next_server = std::max(record.next_server, known);
+    return MakeRoom(std::move(record), self.server);
+  }
   if (seen.record) {
-    BOOST_OUTCOME_TRYV(CheckIsGone(*seen.record, returning, probe, bootstrap));
+    BOOST_OUTCOME_TRYV(CheckIsGone(*seen.record, options, returning, probe, bootstrap));
   }
   LOG(WARNING) << "the record of " << Named(options.store, bootstrap)
                << " was gone: putting it back as the region has noted it";

@@ -13,15 +13,18 @@
 //   is another store's                       refuses, unless server 0 of that store is dead and its
 //                                            memory gone: then it puts its own record back
 //
-// What a server has loaded from a saved file may be old: the store may have gone on without it.
-// Only a record that names an incarnation of the file's server says that it did not. Otherwise the
+// So does a server with a saved file of its last life. (It notes its lives beside its files:
+// memory/saved_files.h.) What another file has may be old: the store may have gone on without it.
+// Where no life is noted, a record that names an incarnation of the file's server says that it did
+// not. Otherwise the
 // store goes back to what was saved, and is another one, with a new id: clients of the one before
 // must not go on with what they know of it. The saved files of one set are of one moment
 // (requests.h), so only they may be together:
 //
 //   the record                               it
-//   names an incarnation that it has had     replaces its own entry, as above
-//   awaits this server with that set         adds its entry
+//   names an incarnation that it has had     replaces its own entry, as above, if no life is noted
+//   awaits this server with that set         adds its entry, unless it has been back already, and
+//                                            what it has held since is lost: then it refuses
 //   is lost                                  puts up one with a new id, which awaits the others
 //   is another one                           refuses, unless server 0 of that store is dead and its
 //                                            memory gone: then it puts up one as well
@@ -46,7 +49,10 @@ struct Returning {
   std::vector<uint64_t> earlier;  // incarnations that a record may name
   StoreParameters parameters;     // that the region was made with
   std::string known;              // the text of the record, as the region has noted it; or empty
-  uint64_t set = 0;               // of the saved file that the memory was loaded from; 0: of none
+  // Of the saved file that the memory was loaded from, if the server may have gone on without that;
+  // otherwise 0.
+  uint64_t set = 0;
+  uint64_t been_in = 0;  // the store that it was part of last; 0: not known
 };
 
 // Errors:

@@ -194,7 +194,7 @@ TEST_F(RejoinTest, AnOldRegionIsRefused) {
   const Result<Joined> refused = Rejoin(copy);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("this region is not the one"));
+  EXPECT_THAT(refused.error().message, HasSubstr("what this server has is not what"));
   EXPECT_EQ(served_, 1) << "nobody was served from it";
 }
 
@@ -395,6 +395,50 @@ TEST_F(GoBackTest, ServerZeroFollowsToo) {
   one.set = kSet;
   ASSERT_TRUE(Load(one));
   EXPECT_THAT(Servers(), ElementsAre(0, 1));
+}
+
+// Regression: the record was lost while the server that put it back did not know of the last life.
+TEST_F(GoBackTest, AnOldFileIsNotTakenForTheLastThoughTheRecordNamesIt) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  auto [one, other] = SaveBoth(first, second);
+  EXPECT_EQ(Record().value().servers[1].incarnation, second.identity.incarnation);
+  other.been_in = first.identity.store_id;
+  const Result<Joined> refused = Load(other);
+  ASSERT_TRUE(refused) << "server 0 is dead: the store goes back";
+  EXPECT_NE(refused.value().identity.store_id, first.identity.store_id);
+  states_[first.identity.incarnation] = Liveness::kAlive;
+}
+
+TEST_F(GoBackTest, OneThatWasBackDoesNotComeBackOnceMore) {
+  const Joined first = JoinAndSave().value();
+  const Joined second = JoinAndSave().value();
+  auto [one, other] = SaveBoth(first, second);
+  LoseRecord();
+  const Joined back = Load(one).value();
+  other.been_in = back.identity.store_id;
+  const Result<Joined> refused = Load(other);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("server 1 has been back in store 's'"));
+  other.been_in = first.identity.store_id;
+  EXPECT_TRUE(Load(other));
+}
+
+// A server that has all that it held comes back to a record that was put back without it, and knows
+// of servers that the record lacks.
+TEST_F(RejoinTest, NoIdIsGivenAgain) {
+  const Joined first = JoinWithRegion().value();
+  const Joined second = JoinWithRegion().value();
+  Returning early = Leave(second);
+  const Joined third = JoinWithRegion().value();
+  Returning late = Leave(first);
+  late.known = EncodeStoreRecord(Record().value());
+  Leave(third);
+  LoseRecord();
+  ASSERT_TRUE(Rejoin(early));
+  EXPECT_EQ(Record().value().next_server, 2);
+  ASSERT_TRUE(Rejoin(late));
+  EXPECT_EQ(Record().value().next_server, 3);
 }
 
 // A server that is saved while another one is awaited still awaits that one, with its file of

@@ -49,6 +49,14 @@ Result<StoreRecord> AwaitRecord(const Context& context, Bootstrap& bootstrap, St
 Result<StoreRecord> SaveTogether(const Context& context) {
   const std::string& store = context.open.store;
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(context.open.bootstrap));
+  BOOST_OUTCOME_TRY(seen, ReadRecord(*bootstrap, store));
+  const LivenessProbe probe = FabricProbe(context.open.rdma, context.open.connection_timeout_ms);
+  for (const MemberRecord& member : seen.record.value_or(StoreRecord()).servers) {
+    if (probe(*seen.record, member).liveness != Liveness::kDead) continue;
+    return MakeError(Code::kNodeUnreachable,
+                     Describe(member) + " does not run: start it again; to go on without what it "
+                                        "held, start a new memory server with --forget_dead");
+  }
   BOOST_OUTCOME_TRY(asked, RequestSave(*bootstrap, store));
   Progress progress({.verb = "saving", .unit = "servers", .total = asked.servers.size()});
   // Each server serves again, as another incarnation.
