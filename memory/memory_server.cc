@@ -189,6 +189,7 @@ Result<Joined> MemoryServer::JoinOrReturn(const JoinOptions& options) {
   returning.parameters = header.parameters;
   returning.known = region_->record();
   returning.set = options_.loaded_set;
+  returning.is_of_last_life = options_.is_of_last_life;
   returning.been_in = options_.been_in;
   return RejoinStore(*options_.bootstrap, options, returning, FabricProbe(), bring_up);
 }

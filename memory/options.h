@@ -35,7 +35,8 @@ struct MemoryServerOptions : EmbeddedMemoryOptions {
   // Of a region that outlives the server: the set of the saved file that it was loaded from, if
   // nobody has served it since; 0: it was not loaded.
   uint64_t loaded_set = 0;
-  uint64_t been_in = 0;  // as Returning::been_in
+  bool is_of_last_life = false;  // as in Returning, as is the next
+  uint64_t been_in = 0;
   // Called before clients can reach a life of the server. An error ends its start.
   std::function<Status(const MemberIdentity&)> on_begin = {};
   // Called with the store's record whenever that has changed, and with this server's entry, by any

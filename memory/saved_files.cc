@@ -236,8 +236,8 @@ SavedFiles::Note SavedFiles::ReadNote() const {
   std::array<char, 128> text{};
   Note note;
   if (!lock_ || ::pread(lock_.get(), text.data(), text.size() - 1, 0) <= 0) return note;
-  const int found = std::sscanf(text.data(), kNoteFormat, &note.store_id, &note.incarnation,
-                                &note.complete);
+  const int found =
+      std::sscanf(text.data(), kNoteFormat, &note.store_id, &note.incarnation, &note.complete);
   return found == 3 ? note : Note();
 }
 
@@ -249,8 +249,8 @@ Status SavedFiles::WriteNote(const Note& note) const {
       ::pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
       ::fdatasync(lock_.get()) == 0;
   if (is_written) return Ok();
-  return MakeError(Code::kNoResources, directory_ + "/" + Prefix() +
-                                           "lock cannot be written: " + ErrnoReason());
+  return MakeError(Code::kNoResources,
+                   directory_ + "/" + Prefix() + "lock cannot be written: " + ErrnoReason());
 }
 
 std::string SavedFiles::Prefix() const { return FilePrefix(store_, *server_); }

@@ -111,7 +111,8 @@ Status ServerLives::Load() {
   InMebibytes progress("loading");
   BOOST_OUTCOME_TRY(loaded, file->LoadInto(*region_, save_.salvage, std::ref(progress)));
   const SavedFiles::Note note = save_.files ? save_.files->ReadNote() : SavedFiles::Note();
-  options_.loaded_set = note.IsLast(*file) ? 0 : file->header().set;
+  options_.loaded_set = file->header().set;
+  options_.is_of_last_life = note.IsLast(*file);
   options_.been_in = note.store_id;
   if (save_.files) options_.join.saved = file->header().set;
   LOG(INFO) << fmt::format("loaded {} in {:.2f} s: {} MiB of memory", file->path(),
@@ -188,8 +189,8 @@ Status ServerLives::StartAgain() {
 bool ServerLives::IsOfLostStore() const {
   if (identity_.server == ServerId{0}) return false;
   const auto seen = ReadRecord(*options_.bootstrap, options_.join.store);
-  const bool is_another = seen && seen.value().record &&
-                          seen.value().record->store_id != identity_.store_id;
+  const bool is_another =
+      seen && seen.value().record && seen.value().record->store_id != identity_.store_id;
   std::string problem;
   const std::optional<StoreRecord> own = ParseStoreRecord(region_->record(), problem);
   const MemberRecord* const root = own ? own->Find(ServerId{0}) : nullptr;
@@ -275,7 +276,13 @@ Status ServerLives::SaveAndGoOn(const std::function<bool()>& is_to_stop) {
 Status ServerLives::End() {
   Status stopped = StopServer();
   if (!save_.files) return stopped;
-  const auto record = Save();
+  auto record = Save();
+  if (!record && record.error().code == Code::kNotFound && options_.region.empty()) {
+    // The record is lost, or another store's: this server puts it back, if it may.
+    BOOST_OUTCOME_TRYV(StartAgain());
+    stopped = StopServer();
+    record = Save();
+  }
   if (record && HaveAllSaved(record.value(), *options_.join.saved)) {
     save_.files->RemoveOthers(*options_.join.saved);
   }

@@ -64,7 +64,9 @@ Status CheckIsGone(const StoreRecord& other, const JoinOptions& options, const R
                          "memory servers, and start this one with --replace_store; or give "
                          "another --store");
   }
-  if (returning.set != 0 && other.store_id == returning.identity.store_id) {
+  const bool was_in_it =
+      other.store_id == returning.identity.store_id || other.store_id == returning.been_in;
+  if (returning.set != 0 && was_in_it) {
     return MakeError(Code::kInvalidArgument,
                      now + " went on after the file was saved that this server would load, with " +
                          Describe(*root) +
@@ -113,11 +115,12 @@ Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& opti
   if (is_awaited && seen.record->store_id == returning.been_in) {
     return MakeError(
         Code::kInvalidArgument,
-        fmt::format("server {} has been back in {} already, and what it held then is lost: to go on "
-                    "without that, start a new memory server with --forget_dead; to go back to what "
-                    "was saved, stop all its memory servers, and start each with --load=FILE of "
-                    "one set",
-                    ToInteger(server), Named(options.store, bootstrap)));
+        fmt::format(
+            "server {} has been back in {} already, and what it held then is lost: to go on "
+            "without that, start a new memory server with --forget_dead; to go back to what "
+            "was saved, stop all its memory servers, and start each with --load=FILE of "
+            "one set",
+            ToInteger(server), Named(options.store, bootstrap)));
   }
   if (is_awaited) return MakeRoom(*seen.record, server);
   if (seen.record) {
@@ -147,16 +150,18 @@ Result<StoreRecord> WithoutSelf(const RecordSnapshot& seen, const JoinOptions& o
       entry != nullptr && std::ranges::count(returning.earlier, entry->incarnation) != 0;
   // A record that was put back may name an earlier life than the last one, of which the server knows
   // that it has no file.
-  const bool may_be_old = !is_last || returning.been_in != 0;
-  if (returning.set != 0 && may_be_old) {
+  const bool is_known_last = returning.been_in == 0 ? is_last : returning.is_of_last_life;
+  const bool is_awaited = seen.record && seen.record->AwaitedSetOf(self.server) == returning.set;
+  if (returning.set != 0 && (is_awaited || !is_known_last)) {
     return GoneBack(seen, options, returning, probe, bootstrap);
   }
   if (entry != nullptr && !is_last) {
-    return MakeError(Code::kInvalidArgument,
-                     fmt::format("the record of {} has another {}: what this server has is not what "
-                                 "the store goes on with; give --region or --save of that one, or "
-                                 "--create=new for a new server in this one's place",
-                                 Named(options.store, bootstrap), Describe(*entry)));
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("the record of {} has another {}: what this server has is not what "
+                    "the store goes on with; give --region or --save of that one, or "
+                    "--create=new for a new server in this one's place",
+                    Named(options.store, bootstrap), Describe(*entry)));
   }
   if (is_ours) {
     StoreRecord record = *seen.record;
@@ -197,7 +202,7 @@ Result<Joined> RejoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                            const BringUp& bring_up) {
   BOOST_OUTCOME_TRY(CheckStoreName(options.store));
   BOOST_OUTCOME_TRYV(CheckIsOf(options.store, returning));
-  if (returning.set != 0) {
+  if (returning.set != 0 && !returning.is_of_last_life) {
     BOOST_OUTCOME_TRYV(AwaitLostRecord(bootstrap, options));
   }
   BOOST_OUTCOME_TRY(lock, bootstrap.LockForJoin(options.store, kJoinPatience));

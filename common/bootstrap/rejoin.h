@@ -49,10 +49,9 @@ struct Returning {
   std::vector<uint64_t> earlier;  // incarnations that a record may name
   StoreParameters parameters;     // that the region was made with
   std::string known;              // the text of the record, as the region has noted it; or empty
-  // Of the saved file that the memory was loaded from, if the server may have gone on without that;
-  // otherwise 0.
-  uint64_t set = 0;
-  uint64_t been_in = 0;  // the store that it was part of last; 0: not known
+  uint64_t set = 0;               // of the saved file that the memory was loaded from; 0: of none
+  bool is_of_last_life = false;   // that file: the server has not gone on without it
+  uint64_t been_in = 0;           // the store that it was part of last; 0: not known
 };
 
 // Errors:

@@ -78,7 +78,8 @@ class FakeServiceManager {
   void Listen() {
     while (!ends_) {
       pollfd ready{socket_.get(), POLLIN, 0};
-      if (pauses_ || ::poll(&ready, 1, 10) != 1) {
+      // It may have paused while this waited.
+      if (pauses_ || ::poll(&ready, 1, 10) != 1 || pauses_) {
         if (pauses_) ::usleep(1000);
         continue;
       }

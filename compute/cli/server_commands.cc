@@ -54,8 +54,9 @@ Result<StoreRecord> SaveTogether(const Context& context) {
   for (const MemberRecord& member : seen.record.value_or(StoreRecord()).servers) {
     if (probe(*seen.record, member).liveness != Liveness::kDead) continue;
     return MakeError(Code::kNodeUnreachable,
-                     Describe(member) + " does not run: start it again; to go on without what it "
-                                        "held, start a new memory server with --forget_dead");
+                     Describe(member) +
+                         " does not run: start it again; to go on without what it "
+                         "held, start a new memory server with --forget_dead");
   }
   BOOST_OUTCOME_TRY(asked, RequestSave(*bootstrap, store));
   Progress progress({.verb = "saving", .unit = "servers", .total = asked.servers.size()});
