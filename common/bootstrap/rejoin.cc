@@ -54,8 +54,17 @@ Status CheckIsGone(const StoreRecord& other, const JoinOptions& options, const R
         fmt::format("{} has begun with its files of set {:016x}, and awaits server {} with that; "
                     "this server has loaded set {:016x}: give --load=FILE of the former; or choose "
                     "a set of which all servers have a file, stop the servers that run, move later "
-                    "files of theirs to another directory, and start each with --load=FILE of it",
+                    "files of theirs to another directory, and start each, server 0 first, with "
+                    "--load=FILE of it",
                     now, awaited, ToInteger(returning.identity.server), returning.set));
+  }
+  if (awaited != 0) {
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("{} has gone back to what was saved, and awaits server {} with its file of set "
+                    "{:016x}: {}, and start it again",
+                    now, ToInteger(returning.identity.server), awaited,
+                    options.region.empty() ? "stop this server" : "remove " + options.region));
   }
   if (root == nullptr) {
     return MakeError(Code::kInvalidArgument,
@@ -67,13 +76,14 @@ Status CheckIsGone(const StoreRecord& other, const JoinOptions& options, const R
   const bool was_in_it =
       other.store_id == returning.identity.store_id || other.store_id == returning.been_in;
   if (returning.set != 0 && was_in_it) {
-    return MakeError(Code::kInvalidArgument,
-                     now + " went on after the file was saved that this server would load, with " +
-                         Describe(*root) +
-                         ": to go back to what was saved, stop all its memory servers, move files "
-                         "that were saved later to another directory, and start each with "
-                         "--load=FILE of one set; to go on without what this server held, give "
-                         "another --save, and --forget_dead");
+    return MakeError(
+        Code::kInvalidArgument,
+        now + " went on after the file was saved that this server would load, with " +
+            Describe(*root) +
+            ": to go back to what was saved, stop all its memory servers, move files "
+            "that were saved later to another directory, and start each, server 0 "
+            "first, with --load=FILE of one set; to go on without what this server held, give "
+            "another --save, and --forget_dead");
   }
   return MakeError(
       Code::kInvalidArgument,
@@ -118,8 +128,8 @@ Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& opti
         fmt::format(
             "server {} has been back in {} already, and what it held then is lost: to go on "
             "without that, start a new memory server with --forget_dead; to go back to what "
-            "was saved, stop all its memory servers, and start each with --load=FILE of "
-            "one set",
+            "was saved, stop all its memory servers, and start each, server 0 first, with "
+            "--load=FILE of one set",
             ToInteger(server), Named(options.store, bootstrap)));
   }
   if (is_awaited) return MakeRoom(*seen.record, server);
