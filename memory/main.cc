@@ -206,6 +206,10 @@ Result<Left> FindLeft(Bootstrap& bootstrap) {
     BOOST_OUTCOME_TRY(header, RegionFile::LastHeader(FLAGS_region));
     left.header = header;
   }
+  if (left.header && !FLAGS_load.empty()) {
+    LOG(WARNING) << "--load=" << FLAGS_load << " is not used, as there is a region: to begin with "
+                 << "that file, remove " << FLAGS_region;
+  }
   if (left.header) return left;
   BOOST_OUTCOME_TRY(file, FileToLoad(left.save, bootstrap));
   if (file) left.header = file->header().region;
