@@ -31,7 +31,8 @@
 // A store that was restored from saved files has "awaits=" behind that line, the id of each server
 // that has not come back yet, ':', and the set of the file with which it may, by rising id. To save
 // what all servers hold, somebody puts "save=" and new random digits behind these: a server that
-// sees others than before saves.
+// sees others than before saves. An earlier version wrote "set=" in place of "awaits=": all servers
+// that the record lacked were awaited with that set. It is read, and not written any more.
 //
 // A record without servers is not a store: it is the note of a memory server that intends to create
 // one and waits for a lost record to come back.
@@ -280,6 +281,7 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   }
   reader.EndLine();
   record.restored = reader.HexLine("restored=");
+  const uint64_t earlier_set = reader.HexLine("set=");
   while (reader.NextIs("awaits=")) {
     const auto server = static_cast<ServerId>(reader.Expect("awaits=").Decimal<uint16_t>(":"));
     const uint64_t set = reader.Expect(":").Hex();
@@ -314,6 +316,10 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   }
   problem = reader.problem();
   if (!problem.empty()) return std::nullopt;
+  for (uint16_t id = 0; earlier_set != 0 && id < record.next_server; ++id) {
+    const bool is_awaited = record.Find(ServerId{id}) == nullptr;
+    if (is_awaited) record.awaited.push_back({ServerId{id}, earlier_set});
+  }
   return record;
 }
 

@@ -92,6 +92,16 @@ TEST(StoreRecord, SaysWhatIsSaved) {
   }
 }
 
+TEST(StoreRecord, ReadsTheSetOfAnEarlierVersion) {
+  StoreRecord record = TwoServers();
+  const std::string text = Golden("next_server=3\n", "next_server=3\nset=00000000000000cd\n");
+  std::string problem;
+  const std::optional<StoreRecord> read = ParseStoreRecord(text, problem);
+  ASSERT_TRUE(read) << problem;
+  record.awaited = {{ServerId{1}, 0xcd}};
+  EXPECT_EQ(*read, record);
+}
+
 TEST(StoreRecord, SaysWhatIsWrong) {
   EXPECT_THAT(ProblemOf(""), HasSubstr("line 1: expected \"gossamer-store 1\""));
   EXPECT_THAT(ProblemOf(Golden("gossamer-store 1", "gossamer-store 2")), HasSubstr("line 1"));
