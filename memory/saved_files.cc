@@ -205,10 +205,11 @@ void SavedFiles::RemoveOthers(uint64_t set) const {
   // Without the note, nothing tells that the set is complete, and it is looked at once more.
   if (!WriteNote(note)) return;
   const auto files = OpenAll();
-  const auto kept = SavedFile::Open(Path(set));
-  if (!files || !kept) return;
+  if (!files) return;
+  const auto kept = std::ranges::find(files.value(), Path(set), &SavedFile::path);
+  if (kept == files.value().end()) return;
   for (const SavedFile& file : files.value()) {
-    const bool is_earlier = file.header().sequence < kept.value().header().sequence;
+    const bool is_earlier = file.header().sequence < kept->header().sequence;
     if (is_earlier) ::unlink(file.path().c_str());
   }
   for (const std::string& name : Names(Prefix(), kPartEnding)) {

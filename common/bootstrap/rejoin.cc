@@ -115,13 +115,19 @@ StoreRecord MakeRoom(StoreRecord record, ServerId server) {
   return record;
 }
 
+// Whether the store awaits this server with the file that it has loaded.
+bool IsAwaited(const RecordSnapshot& seen, const Returning& returning) {
+  return seen.record && returning.set != 0 &&
+         seen.record->AwaitedSetOf(returning.identity.server) == returning.set;
+}
+
 // The record that this server's entry is to be added to, if the store went on without the file that
 // it has loaded, or if nothing is known of that.
 Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& options,
                              const Returning& returning, const LivenessProbe& probe,
                              const Bootstrap& bootstrap) {
   const ServerId server = returning.identity.server;
-  const bool is_awaited = seen.record && seen.record->AwaitedSetOf(server) == returning.set;
+  const bool is_awaited = IsAwaited(seen, returning);
   if (is_awaited && seen.record->store_id == returning.been_in) {
     return MakeError(
         Code::kInvalidArgument,
@@ -139,7 +145,8 @@ Result<StoreRecord> GoneBack(const RecordSnapshot& seen, const JoinOptions& opti
   StoreRecord record = Noted(options, returning);
   record.store_id = RandomId();
   record.save = 0;
-  // Those that were away when the file was saved come back with the files of before.
+  // A server that was awaited when the file was saved is awaited with the set of then, the others
+  // with this one.
   for (const MemberRecord& member : std::exchange(record.servers, {})) {
     if (member.saved) record.awaited.push_back({member.server, returning.set});
   }
@@ -158,11 +165,10 @@ Result<StoreRecord> WithoutSelf(const RecordSnapshot& seen, const JoinOptions& o
   const MemberRecord* const entry = is_ours ? seen.record->Find(self.server) : nullptr;
   const bool is_last =
       entry != nullptr && std::ranges::count(returning.earlier, entry->incarnation) != 0;
-  // A record that was put back may name an earlier life than the last one, of which the server knows
-  // that it has no file.
+  // A record that was put back may name an earlier life than the last one. The server knows then
+  // that its file is not of the last one.
   const bool is_known_last = returning.been_in == 0 ? is_last : returning.is_of_last_life;
-  const bool is_awaited = seen.record && seen.record->AwaitedSetOf(self.server) == returning.set;
-  if (returning.set != 0 && (is_awaited || !is_known_last)) {
+  if (returning.set != 0 && (IsAwaited(seen, returning) || !is_known_last)) {
     return GoneBack(seen, options, returning, probe, bootstrap);
   }
   if (entry != nullptr && !is_last) {

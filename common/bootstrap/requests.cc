@@ -52,16 +52,19 @@ bool HaveAllSaved(const StoreRecord& record, uint64_t set) {
                              [set](const MemberRecord& member) { return member.saved == set; });
 }
 
+Status CheckNoneAwaited(const StoreRecord& record) {
+  if (record.awaited.empty()) return Ok();
+  return MakeError(
+      Code::kNodeUnreachable,
+      fmt::format("store '{}' was restored from saved files, and server {} has not come back with "
+                  "its file: start it; to go on without what it held, start a new memory server "
+                  "with --forget_dead",
+                  record.store, ToInteger(record.awaited.front().server)));
+}
+
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store) {
   return ChangeRecord(bootstrap, store, [](StoreRecord& record) -> Status {
-    if (!record.awaited.empty()) {
-      return MakeError(
-          Code::kNodeUnreachable,
-          fmt::format("store '{}' was restored from saved files, and server {} has not come back "
-                      "with its file: start it; to go on without what it held, start a new memory "
-                      "server with --forget_dead",
-                      record.store, ToInteger(record.awaited.front().server)));
-    }
+    BOOST_OUTCOME_TRYV(CheckNoneAwaited(record));
     for (const MemberRecord& member : record.servers) {
       if (member.saved) continue;
       return MakeError(Code::kUnsupported, Describe(member) +

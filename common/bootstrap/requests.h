@@ -30,10 +30,12 @@ uint64_t SetOf(const StoreRecord& record);
 // Whether the files of all servers are of that set, and none is awaited.
 bool HaveAllSaved(const StoreRecord& record, uint64_t set);
 
+// Errors: NodeUnreachable with the name of a server that has not come back with its saved file.
+Status CheckNoneAwaited(const StoreRecord& record);
+
 // Asks all servers to save. Returns the record with the request.
-// Errors: NotFound if there is no such store; NodeUnreachable if a server of a store that was
-// restored has not come back; Unsupported with the name of a server that saves
-// nothing; Contended when the record keeps changing; those of Bootstrap::Get.
+// Errors: NotFound if there is no such store; those of CheckNoneAwaited; Unsupported with the name
+// of a server that saves nothing; Contended when the record keeps changing; those of Bootstrap::Get.
 Result<StoreRecord> RequestSave(Bootstrap& bootstrap, const std::string& store);
 
 // Notes that a server has saved a file of that set. `region`: where its memory is meanwhile, as in

@@ -27,6 +27,12 @@ class RemoteLockTest : public ::testing::Test {
   uint64_t WordOf(const RemoteLock& lock) const {
     return session_.endpoint.LockWordAt(kServer, lock.place().slot);
   }
+  // Tries a lock that another has, and waits for it once.
+  static void WaitOnce(LockSession& session, RemoteLock& lock) {
+    session.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
+    EXPECT_EQ(session.Run(lock.Try({})).value(), Attempt::kRefused);
+    EXPECT_TRUE(session.Run(lock.BackOff()));
+  }
   Verb ReadNode() { return Verb::Read(kNode.offset(), 8, session_.image.address()); }
   Verb WriteNode() { return Verb::Write(kNode.offset(), 8, session_.image.address()); }
   // The names of the verbs so far.
@@ -97,9 +103,7 @@ TEST_F(RemoteLockTest, IsTakenFromAHolderWhoseLeaseHasEnded) {
 
 TEST_F(RemoteLockTest, GivesUpAfterTheTimeOut) {
   RemoteLock lock = session_.LockOf(kNode, op_);
-  session_.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
-  EXPECT_EQ(session_.Run(lock.Try({})).value(), Attempt::kRefused);
-  EXPECT_TRUE(session_.Run(lock.BackOff()));
+  WaitOnce(session_, lock);
   session_.endpoint.Pass(std::chrono::seconds(11));
   const Status late = session_.Run(lock.BackOff());
   ASSERT_FALSE(late);
@@ -112,9 +116,7 @@ TEST_F(RemoteLockTest, TheWaitForAServerIsNoneForALock) {
   LockSession patient(sharing_, std::chrono::seconds(60));
   Op op;
   RemoteLock lock = patient.LockOf(kNode, op);
-  patient.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
-  EXPECT_EQ(patient.Run(lock.Try({})).value(), Attempt::kRefused);
-  EXPECT_TRUE(patient.Run(lock.BackOff()));
+  WaitOnce(patient, lock);
   {
     const ReturnWaits::Scope another(&sharing_.waits, patient.scheduler);
     patient.endpoint.Pass(std::chrono::seconds(50));
@@ -131,9 +133,7 @@ TEST_F(RemoteLockTest, TheWaitForAServerCountsForNoLongerThanThePatience) {
   LockSession patient(sharing_, std::chrono::seconds(20));
   Op op;
   RemoteLock lock = patient.LockOf(kNode, op);
-  patient.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
-  EXPECT_EQ(patient.Run(lock.Try({})).value(), Attempt::kRefused);
-  EXPECT_TRUE(patient.Run(lock.BackOff()));
+  WaitOnce(patient, lock);
   const ReturnWaits::Scope another(&sharing_.waits, patient.scheduler);
   patient.endpoint.Pass(std::chrono::seconds(29));
   EXPECT_TRUE(patient.Run(lock.BackOff()));

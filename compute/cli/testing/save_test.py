@@ -72,6 +72,16 @@ class SaveTest(unittest.TestCase):
         self.load(records)
         return directories, servers, records
 
+    def gone_back_with_the_first_of_two(self):
+        """To what both have saved, as they were killed and the record was lost."""
+        directories, servers, records = self.two_servers()
+        self.gossamer("save")
+        for server in servers:
+            server.stop(signal.SIGKILL)
+        self.lose_record()
+        self.memory(save=directories[0])
+        return directories, records
+
     def lose_record(self):
         for name in glob.glob(f"{self.bench.directory}/bootstrap/*"):
             if os.path.isfile(name):
@@ -198,15 +208,9 @@ class SaveCommand(SaveTest):
         self.memory(save=directories[0])
         self.expect(records)
 
-
     # Its keys would be taken for lost while it is on its way.
     def test_nothing_is_repaired_before_all_servers_of_the_set_are_back(self):
-        directories, servers, records = self.two_servers()
-        self.gossamer("save")
-        for server in servers:
-            server.stop(signal.SIGKILL)
-        self.lose_record()
-        self.memory(save=directories[0])
+        directories, records = self.gone_back_with_the_first_of_two()
         new = self.memory("--create=join")
         for flags in ([], ["--dry_run"]):
             self.gossamer("repair", *flags, status=1, err="server 1 has not come back with its file: start it")
@@ -216,12 +220,7 @@ class SaveCommand(SaveTest):
         self.assertIsNone(new.process.poll())
 
     def test_a_store_goes_on_without_a_server_of_the_set(self):
-        directories, servers, records = self.two_servers()
-        self.gossamer("save")
-        for server in servers:
-            server.stop(signal.SIGKILL)
-        self.lose_record()
-        self.memory(save=directories[0])
+        directories, records = self.gone_back_with_the_first_of_two()
         self.memory("--forget_dead")
         self.assertIn(b"memory server 1 is gone", self.gossamer("repair").out)
         with self.assertRaisesRegex(RuntimeError, "is another one now"):
@@ -230,8 +229,8 @@ class SaveCommand(SaveTest):
         self.assertLess(dumped.items(), records.items())
         self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
 
-
-    # Regression: the later file of one server alone was chosen, and the complete set went with the next save.
+    # Regression: the later file of one server alone was chosen, and the complete set went with the
+    # next save.
     def test_a_store_of_which_some_have_a_later_file_goes_back_to_the_set_of_all(self):
         for first in (0, 1):
             with self.subTest(first):
@@ -253,7 +252,8 @@ class SaveCommand(SaveTest):
                     self.assertEqual(server.stop(), 0)
                 self.lose_record()
 
-    # The same without the record, which nobody can know then: nothing is lost before somebody has decided.
+    # The same without the record, which nobody can know then: nothing is lost before somebody has
+    # decided.
     def test_nothing_goes_before_all_servers_are_back(self):
         directories, servers, records = self.two_servers()
         self.gossamer("save")
@@ -278,7 +278,8 @@ class SaveCommand(SaveTest):
         self.memory(f"--load={complete[1]}", save=directories[1])
         self.expect(records)
 
-    # A server that was stopped by SIGTERM has all that it held, whoever comes first, and whatever the record says.
+    # A server that was stopped by SIGTERM has all that it held, whoever comes first, and whatever
+    # the record says.
     def test_servers_that_were_stopped_come_back_in_any_order(self):
         directories, servers, records = self.two_servers()
         for order in ((0, 1), (1, 0)):
@@ -301,7 +302,8 @@ class SaveCommand(SaveTest):
             records = found
             self.assertTrue(json.loads(self.gossamer("check", "--json").out)["ok"])
 
-    # Regression: after a restart of one after the other, a crash of all left no set that could be used.
+    # Regression: after a restart of one after the other, a crash of all left no set that could be
+    # used.
     def test_a_crash_behind_a_rolling_restart_goes_back_to_the_complete_set(self):
         for lost in (False, True):
             with self.subTest(lost):
@@ -552,7 +554,8 @@ class Faults(SaveTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
-    # Regression: the files of a server that was killed a moment ago were still locked, and the next one began empty.
+    # Regression: the files of a server that was killed a moment ago were still locked, and the next
+    # one began empty.
     def test_no_empty_store_begins_beside_files_that_another_process_has(self):
         for ending in (signal.SIGTERM, signal.SIGKILL):
             with self.subTest(ending):

@@ -262,8 +262,8 @@ class Store {
   // `dry_run` nothing is changed. Calls `progress`, unless empty, now and then with the number of
   // nodes read, and ends early if it returns false. Another repair goes on then.
   // Errors: NodeUnreachable if a memory server of the record cannot be reached, if one may still come
-  // back with its saved file, or if the root is lost. Contended if the tree is mended, and a compute server has not ended the operations that
-  // it began before: these may still fail.
+  // back with its saved file, or if the root is lost. Contended if the tree is mended, and a compute
+  // server has not ended the operations that it began before: these may still fail.
   virtual Result<RepairReport> Repair(bool dry_run,
                                       const std::function<bool(uint64_t nodes)>& progress) = 0;
 };

@@ -1,13 +1,12 @@
 // OpenStore: repairs what was lost with memory servers that the store's record does not name any
 // more.
-#include <fmt/core.h>
-
 #include <chrono>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "common/bootstrap/requests.h"
 #include "compute/rules/rules.h"
 #include "compute/store/keeping/sweeper.h"
 #include "compute/store/open_store.h"
@@ -20,17 +19,15 @@ constexpr int kMostLooks = 8;
 // The servers that the store had and the record does not name any more. Errors: NodeUnreachable if
 // they may still come back with their saved files.
 Result<std::set<ServerId>> LostServersOf(const StoreRecord& record) {
+  const Status are_back = CheckNoneAwaited(record);
+  if (!are_back) {
+    return MakeError(are_back.error().code, "nothing was repaired: " + are_back.error().message);
+  }
   std::set<ServerId> lost;
   for (uint16_t id = 0; id < record.next_server; ++id) {
     if (record.Find(ServerId{id}) == nullptr) lost.insert(ServerId{id});
   }
-  if (record.awaited.empty()) return lost;
-  return MakeError(
-      Code::kNodeUnreachable,
-      fmt::format("nothing was repaired: store '{}' was restored from saved files, and server {} "
-                  "has not come back with its file: start it; to go on without what it held, "
-                  "start a new memory server with --forget_dead",
-                  record.store, ToInteger(record.awaited.front().server)));
+  return lost;
 }
 
 }  // namespace
