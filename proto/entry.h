@@ -1,6 +1,7 @@
 // Entry: a key and what a leaf stores for it.
 #pragma once
 
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@ namespace gossamer {
 
 // Of a long key, a leaf stores so many bytes behind the prefix.
 inline constexpr uint32_t kLongHeadBytes = 16;
+static_assert(std::endian::native == std::endian::little);
 static_assert(kBlockRefBytes == sizeof(BlockRef) &&
               kLongEntryBytes == kLongHeadBytes + sizeof(LongRef));
 
@@ -30,7 +32,11 @@ struct Entry {
   KeyView key;
   std::string_view stored;
   Kind kind = Kind::kInline;
+  // From then on the key counts as absent: milliseconds since 1970, by the store's clock, at most
+  // kLatestExpiry; 0: never.
+  uint64_t expires_at = 0;
 
+  bool expires() const { return expires_at != 0; }
   bool has_block() const { return kind != Kind::kInline; }
   bool is_long() const { return kind == Kind::kLong; }
   // Requires: has_block().
@@ -56,12 +62,19 @@ struct Entry {
   }
 };
 
+inline constexpr uint64_t kLatestExpiry = (uint64_t{1} << (8 * kExpiryBytes)) - 1;
+
 namespace internal {
 
 inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states its own
 inline constexpr uint8_t kBlockCode = 0xfe;  // in place of a value's length: a BlockRef
 inline constexpr uint8_t kLongCode = 0xfd;   // in place of a value's length: a LongRef
-static_assert(kMaxKeyBytes < kVariable && kMaxInlineValueBytes < kLongCode);
+// The same of entries that expire, and the length of such a value is behind the first one.
+inline constexpr uint8_t kExpiringBlockCode = 0xfc;
+inline constexpr uint8_t kExpiringLongCode = 0xfb;
+inline constexpr uint8_t kExpiringCode = 0x80;
+static_assert(kMaxKeyBytes < kVariable && kMaxInlineValueBytes < kExpiringCode &&
+              kExpiringCode + kMaxInlineValueBytes < kExpiringLongCode);
 
 inline uint64_t LoadWord(std::string_view bytes) {
   uint64_t word;
@@ -71,20 +84,40 @@ inline uint64_t LoadWord(std::string_view bytes) {
 
 inline uint8_t ValueCode(const Entry& entry) {
   switch (entry.kind) {
-    case Entry::Kind::kBlock: return kBlockCode;
-    case Entry::Kind::kLong: return kLongCode;
+    case Entry::Kind::kBlock: return entry.expires() ? kExpiringBlockCode : kBlockCode;
+    case Entry::Kind::kLong: return entry.expires() ? kExpiringLongCode : kLongCode;
     case Entry::Kind::kInline: break;
   }
-  return static_cast<uint8_t>(entry.stored.size());
+  return static_cast<uint8_t>(entry.stored.size() + (entry.expires() ? kExpiringCode : 0));
 }
-constexpr uint32_t StoredBytes(uint8_t value_code) {
-  if (value_code < kLongCode) return value_code;
-  return value_code == kBlockCode ? sizeof(BlockRef) : sizeof(LongRef);
+// Whether entries with that code expire. Not for kVariable.
+constexpr bool Expires(uint8_t value_code) {
+  return value_code >= kExpiringCode && value_code < kLongCode;
 }
 constexpr Entry::Kind KindOf(uint8_t value_code) {
-  if (value_code < kLongCode) return Entry::Kind::kInline;
-  return value_code == kBlockCode ? Entry::Kind::kBlock : Entry::Kind::kLong;
+  if (value_code < kExpiringLongCode) return Entry::Kind::kInline;
+  return value_code == kBlockCode || value_code == kExpiringBlockCode ? Entry::Kind::kBlock
+                                                                      : Entry::Kind::kLong;
 }
+constexpr uint32_t StoredBytes(uint8_t value_code) {
+  if (value_code < kExpiringCode) return value_code;
+  switch (KindOf(value_code)) {
+    case Entry::Kind::kInline: return value_code - uint32_t{kExpiringCode};
+    case Entry::Kind::kBlock: return sizeof(BlockRef);
+    case Entry::Kind::kLong: break;
+  }
+  return sizeof(LongRef);
+}
+// Of what is stored, and of the time behind it.
+constexpr uint32_t StoredAndExpiryBytes(uint8_t value_code) {
+  return StoredBytes(value_code) + (Expires(value_code) ? kExpiryBytes : 0);
+}
+inline uint64_t LoadExpiry(const char* from) {
+  uint64_t time = 0;
+  std::memcpy(&time, from, kExpiryBytes);
+  return time;
+}
+inline void StoreExpiry(uint64_t time, char* to) { std::memcpy(to, &time, kExpiryBytes); }
 
 }  // namespace internal
 

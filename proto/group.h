@@ -50,7 +50,7 @@ struct GroupHeader {
   uint8_t count;
   uint8_t flags;      // bit 0: the high fence is infinite; 1, 2: PrefixOf; 6: frozen; 7: overflowed
   uint8_t key_bytes;  // of every key, or kVariable
-  uint8_t value_code;  // of every entry: bytes of the value, kBlockCode or kLongCode; or kVariable
+  uint8_t value_code;  // of every entry: internal::ValueCode; or kVariable
   uint8_t prefix_bytes;  // of every key, not stored
   uint8_t fence_bytes;   // of the high fence, as far as it is stored
 };
@@ -131,7 +131,8 @@ class GroupView {
   }
   // False only if no entry is that of a long key.
   bool may_have_long() const {
-    return header_.value_code == internal::kVariable || header_.value_code == internal::kLongCode;
+    const uint8_t code = header_.value_code;
+    return code == internal::kVariable || internal::KindOf(code) == Entry::Kind::kLong;
   }
   // Whether both state the same range. Units of one leaf do, unless a client that wrote them was
   // wrong.
@@ -165,13 +166,12 @@ class GroupView {
     const uint32_t key_bytes = header_.key_bytes;
     const uint8_t code = header_.value_code;
     if (key_bytes != internal::kVariable && code != internal::kVariable) {
-      if (suffix.size() != key_bytes || code == internal::kLongCode) return std::nullopt;
-      const uint32_t stride = key_bytes + internal::StoredBytes(code);
+      if (suffix.size() != key_bytes || internal::KindOf(code) == Entry::Kind::kLong) {
+        return std::nullopt;
+      }
+      const uint32_t stride = key_bytes + internal::StoredAndExpiryBytes(code);
       const char* at = data_ + entries_at_;
-      const auto entry_at = [&](const char* from) {
-        return Entry{
-            {from, key_bytes}, {from + key_bytes, stride - key_bytes}, internal::KindOf(code)};
-      };
+      const auto entry_at = [&](const char* from) { return EntryAt(from, key_bytes, code); };
       if (key_bytes <= sizeof(uint64_t) && stride != 0) {
         // 8 bytes that begin with an entry hold the key: without a call for each. Of a shorter
         // entry, 8 bytes that end with it: the header is before the first.
@@ -218,18 +218,21 @@ class GroupView {
   uint32_t entry_bytes() const {
     uint32_t end = entries_at_;
     if (const std::optional<Array> array = AsArray()) {
-      return count() * (array->key_bytes + array->stored_bytes);
+      return count() * array->stride();
     }
     for (uint32_t i = 0; i < header_.count; ++i) Next(end);
     return end - entries_at_;
   }
 
-  // Entries of one length each, back to back: each has `stored_bytes` behind `key_bytes`.
+  // Entries of one length each, back to back: each has `stored_bytes` behind `key_bytes`, and
+  // perhaps the time when it expires behind that.
   struct Array {
     const char* first;
     uint32_t key_bytes;
     uint32_t stored_bytes;
     Entry::Kind kind;
+    bool expires;
+    uint32_t stride() const { return key_bytes + stored_bytes + (expires ? kExpiryBytes : 0); }
   };
   // nullopt if their lengths differ.
   std::optional<Array> AsArray() const {
@@ -238,7 +241,7 @@ class GroupView {
       return std::nullopt;
     }
     return Array{data_ + entries_at_, header_.key_bytes, internal::StoredBytes(code),
-                 internal::KindOf(code)};
+                 internal::KindOf(code), internal::Expires(code)};
   }
   // Calls visit(entry) for each entry, in stored order. Its key lacks the prefix, and a long one
   // what follows its first bytes.
@@ -328,22 +331,20 @@ class GroupView {
     const char* at = data_ + entries_at_;
     for (uint32_t left = header_.count; left != 0; --left) {
       const auto code = static_cast<uint8_t>(*at++);
-      const uint32_t stored = internal::StoredBytes(code);
       const uint64_t word = internal::LoadWord({at - before, sizeof(uint64_t)}) >> (8 * before);
       if (word == wanted && internal::KindOf(code) != Entry::Kind::kLong) {
-        return Entry{{at, key_bytes}, {at + key_bytes, stored}, internal::KindOf(code)};
+        return EntryAt(at, key_bytes, code);
       }
-      at += key_bytes + stored;
+      at += key_bytes + internal::StoredAndExpiryBytes(code);
     }
     return std::nullopt;
   }
   [[gnu::noinline]] std::optional<Entry> FindInArray(KeyView suffix) const {
     const Array array = *AsArray();
-    const uint32_t stride = array.key_bytes + array.stored_bytes;
+    const uint32_t stride = array.stride();
     const char* at = array.first;
     const auto entry_at = [&](const char* from) {
-      return Entry{
-          {from, array.key_bytes}, {from + array.key_bytes, array.stored_bytes}, array.kind};
+      return EntryAt(from, array.key_bytes, header_.value_code);
     };
     if (array.key_bytes < sizeof(uint64_t)) {  // of entries without a byte, there is one at most
       return header_.count == 0 ? std::nullopt : std::optional(entry_at(at));
@@ -360,15 +361,21 @@ class GroupView {
     return std::nullopt;
   }
 
+  static Entry EntryAt(const char* from, uint32_t key_bytes, uint8_t code) {
+    const uint32_t stored = internal::StoredBytes(code);
+    const char* const behind = from + key_bytes + stored;
+    return {{from, key_bytes},
+            {from + key_bytes, stored},
+            internal::KindOf(code),
+            internal::Expires(code) ? internal::LoadExpiry(behind) : 0};
+  }
   Entry Next(uint32_t& at) const {
     uint32_t key_bytes = header_.key_bytes;
     uint8_t code = header_.value_code;
     if (key_bytes == internal::kVariable) key_bytes = static_cast<uint8_t>(data_[at++]);
     if (code == internal::kVariable) code = static_cast<uint8_t>(data_[at++]);
-    const uint32_t stored = internal::StoredBytes(code);
-    const Entry entry{
-        {data_ + at, key_bytes}, {data_ + at + key_bytes, stored}, internal::KindOf(code)};
-    at += key_bytes + stored;
+    const Entry entry = EntryAt(data_ + at, key_bytes, code);
+    at += key_bytes + internal::StoredAndExpiryBytes(code);
     return entry;
   }
 
@@ -392,9 +399,9 @@ class GroupView {
       if (at >= unit_bytes) return false;
       const auto code = static_cast<uint8_t>(data_[at]);
       const uint32_t stored_at = at + 1 + header_.key_bytes;
-      at = stored_at + internal::StoredBytes(code);
+      at = stored_at + internal::StoredAndExpiryBytes(code);
       if (at > unit_bytes) return false;
-      if (code < internal::kLongCode) continue;
+      if (internal::KindOf(code) == Entry::Kind::kInline) continue;
       uint32_t length;
       std::memcpy(&length, data_ + stored_at + offsetof(BlockRef, length), sizeof length);
       if (length > kMaxContentBytes) return false;
@@ -421,7 +428,8 @@ class GroupView {
       return false;
     }
     if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
-      const uint32_t stride = header_.key_bytes + internal::StoredBytes(header_.value_code);
+      const uint32_t stride =
+          header_.key_bytes + internal::StoredAndExpiryBytes(header_.value_code);
       if (prefix_bytes + header_.key_bytes > kMaxKeyBytes ||
           entries_at_ + header_.count * stride > unit_bytes) {
         return false;

@@ -58,7 +58,8 @@ class GroupSizer {
     if (entry.is_long()) ++long_count_;
     if (value_code != value_code_) value_code_ = internal::kVariable;
     ++count_;
-    payload_ += key_bytes + static_cast<uint32_t>(entry.stored.size());
+    payload_ += key_bytes + static_cast<uint32_t>(entry.stored.size()) +
+                (entry.expires() ? kExpiryBytes : 0);
   }
 
   uint32_t bytes() const {
@@ -112,6 +113,10 @@ class GroupEncoder {
     }
     Append(suffix);
     Append(entry.stored);
+    if (entry.expires()) {
+      internal::StoreExpiry(entry.expires_at, at_);
+      at_ += kExpiryBytes;
+    }
   }
 
   // The same, if keys and stored bytes have 8 bytes each.
@@ -196,16 +201,29 @@ enum class Appended : uint8_t {
   kOtherLengths,  // it may fit if the unit is encoded again
 };
 
-// Overwrites the stored bytes of a key in `unit`. Cheaper than encoding the unit again. Requires:
-// `unit` is sealed; `old` was found in a view of it; `fresh` has its length and kind.
+// Whether one may be written over the other.
+inline bool HaveOneForm(const Entry& a, const Entry& b) {
+  return a.stored.size() == b.stored.size() && a.kind == b.kind && a.expires() == b.expires();
+}
+
+// Writes what `fresh` stores over an entry of its form, of which that is at `at`. The unit is not
+// sealed any more.
+inline void OverwriteUnsealed(std::span<std::byte> unit, size_t at, const Entry& fresh) {
+  auto* const to = reinterpret_cast<char*>(unit.data()) + at;
+  fresh.stored.copy(to, fresh.stored.size());
+  if (fresh.expires()) internal::StoreExpiry(fresh.expires_at, to + fresh.stored.size());
+}
+
+// Overwrites what is stored for a key in `unit`, and when that expires. Cheaper than encoding the
+// unit again. Requires: `unit` is sealed; `old` was found in a view of it; `fresh` has its form.
 inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                             KeyView within, const Entry& old, const Entry& fresh) {
-  assert(old.stored.size() == fresh.stored.size() && old.kind == fresh.kind);
+  assert(HaveOneForm(old, fresh));
   assert(IsSealed(unit, leaf, number, within));
   const auto at =
       static_cast<size_t>(old.stored.data() - reinterpret_cast<const char*>(unit.data()));
-  if (OverwriteSealed(unit, at, fresh.stored)) return;
-  std::memcpy(unit.data() + at, fresh.stored.data(), fresh.stored.size());
+  if (!fresh.expires() && OverwriteSealed(unit, at, fresh.stored)) return;
+  OverwriteUnsealed(unit, at, fresh);
   SealUnit(unit, leaf, number, within);
 }
 
@@ -221,13 +239,14 @@ inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_
       header.value_code != internal::ValueCode(entry)) {
     return Appended::kOtherLengths;
   }
-  const size_t stride = suffix.size() + entry.stored.size();
+  const size_t stride =
+      suffix.size() + entry.stored.size() + (entry.expires() ? kExpiryBytes : 0);
   const size_t at = view.entries_at_ + header.count * stride;
   if (header.count == GroupView::kMaxEntries || at + stride > unit.size()) return Appended::kNoRoom;
   ++header.count;
   std::memcpy(unit.data(), &header, kGroupHeaderBytes);
   std::memcpy(unit.data() + at, suffix.data(), suffix.size());
-  std::memcpy(unit.data() + at + suffix.size(), entry.stored.data(), entry.stored.size());
+  OverwriteUnsealed(unit, at + suffix.size(), entry);
   SealUnit(unit, leaf, number, view.prefix());
   return Appended::kDone;
 }

@@ -146,6 +146,7 @@ TEST_F(GroupTest, EverythingComesBack) {
       ASSERT_TRUE(view->Admits(key));
       ASSERT_EQ(found->stored, stored.bytes);
       ASSERT_EQ(found->kind, stored.kind);
+      ASSERT_EQ(found->expires_at, stored.expires_at);
     }
     for (int j = 0; j < 20; ++j) {
       const auto room = static_cast<uint32_t>(kMaxKeyBytes - unit.range.low.size());
@@ -173,7 +174,7 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     content.erase(last_key);
     Bytes image = unit.Encode(content);
     const Bytes before = image;
-    const Entry last{last_key, last_stored.bytes, last_stored.kind};
+    const Entry last = last_stored.For(last_key);
     const Appended done = AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), last);
     if (done == Appended::kDone) {
       ++appended;
@@ -190,8 +191,8 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     // Other bytes of the same number. A block stays unchanged, because Parse checks its length.
     if (stored.kind == Entry::Kind::kInline)
       stored.bytes = random.String(static_cast<uint32_t>(stored.bytes.size()));
-    OverwriteStored(image, unit.leaf, unit.number, unit.range.low, *old,
-                    {key, stored.bytes, stored.kind});
+    if (stored.expires_at != 0) ++stored.expires_at;
+    OverwriteStored(image, unit.leaf, unit.number, unit.range.low, *old, stored.For(key));
     ++overwritten;
     ASSERT_EQ(image, unit.Encode(content));
     MarkOverflowed(image, unit.leaf, unit.number, *unit.Parse(image));
@@ -216,7 +217,7 @@ TEST_F(GroupTest, AnEntryFindsNoRoomInPlaceIfNoEncodingHasRoom) {
     const std::string key = first_key.substr(0, prefix) +
                             random.String(static_cast<uint32_t>(first_key.size() - prefix));
     if (content.contains(key)) continue;
-    const Entry entry{key, first_stored.bytes, first_stored.kind};
+    const Entry entry = first_stored.For(key);
     if (AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), entry) !=
         Appended::kNoRoom) {
       continue;
@@ -253,6 +254,7 @@ TEST_F(GroupTest, SizerCountsTheBytesInUse) {
     auto& [key, stored] = *content.rbegin();
     if (stored.bytes.empty()) continue;
     stored.bytes.back() = '\xff';
+    if (stored.expires_at != 0) stored.expires_at = kLatestExpiry;
     ASSERT_EQ(ToHexTrimmed(unit.Encode(content)).size(), 2 * unit.SizerOf(content).bytes());
   }
 }
@@ -269,6 +271,45 @@ TEST(Group, EdgesOfKeysAndValues) {
   EXPECT_EQ(ContentOf(*view), content);
   EXPECT_EQ(view->Find("\0"s)->stored, "\0"s);
   EXPECT_FALSE(view->Find("\0\0\0"s).has_value());
+}
+
+// The times of entries that expire are behind what these store. Others have none.
+TEST(Group, GoldenBytesOfEntriesThatExpire) {
+  const UnitImage unit;
+  const Content plain{{"k1", {"one"}}};
+  const Content expiring{{"k1", {"one", Entry::Kind::kInline, 0x010203040506}}};
+  const Content both{{"k1", {"one", Entry::Kind::kInline, 0x010203040506}}, {"k2", {"two"}}};
+  const auto entries_of = [&](const Content& content) {
+    return ToHexTrimmed(unit.Encode(content)).substr(2 * kGroupHeaderBytes);
+  };
+  EXPECT_EQ(entries_of(plain), "6b316f6e65");
+  EXPECT_EQ(entries_of(expiring), "6b316f6e65060504030201");
+  EXPECT_EQ(entries_of(both), "836b316f6e65060504030201" "036b3274776f");
+  EXPECT_EQ(ToHex(Bytes{unit.Encode(expiring)[15]}), "83");
+  // A block, and a long key.
+  EXPECT_EQ(internal::ValueCode({"k", std::string(sizeof(BlockRef), 'r'), Entry::Kind::kBlock, 1}),
+            0xfc);
+  EXPECT_EQ(internal::ValueCode({"k", std::string(sizeof(LongRef), 'r'), Entry::Kind::kLong, 1}),
+            0xfb);
+}
+
+TEST(Group, EachCodeSaysOneForm) {
+  const auto expect = [](uint8_t code, Entry::Kind kind, uint32_t stored, bool expires) {
+    EXPECT_EQ(internal::KindOf(code), kind) << int{code};
+    EXPECT_EQ(internal::StoredBytes(code), stored) << int{code};
+    EXPECT_EQ(internal::Expires(code), expires) << int{code};
+    EXPECT_EQ(internal::StoredAndExpiryBytes(code), stored + (expires ? 6 : 0)) << int{code};
+    const std::string bytes(stored, 'x');
+    EXPECT_EQ(internal::ValueCode({"k", bytes, kind, expires ? 1u : 0u}), code);
+  };
+  for (uint8_t length = 0; length <= kMaxInlineValueBytes; ++length) {
+    expect(length, Entry::Kind::kInline, length, false);
+    expect(0x80 + length, Entry::Kind::kInline, length, true);
+  }
+  expect(0xfe, Entry::Kind::kBlock, 16, false);
+  expect(0xfd, Entry::Kind::kLong, 24, false);
+  expect(0xfc, Entry::Kind::kBlock, 16, true);
+  expect(0xfb, Entry::Kind::kLong, 24, true);
 }
 
 // Entries of one length each, in a unit that is full: short ones are compared by 8 bytes, of which

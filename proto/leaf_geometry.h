@@ -22,6 +22,8 @@ inline constexpr uint32_t kUnitSlotBytes = 192;  // has room for any unit, in wh
 inline constexpr uint32_t kMaxUnits = 24;        // of a leaf of kMaxNodeBytes
 inline constexpr uint32_t kBlockRefBytes = 16;
 inline constexpr uint32_t kLongEntryBytes = 40;  // of a long key: its first bytes and a LongRef
+// Of the time that an entry which expires has behind what it stores.
+inline constexpr uint32_t kExpiryBytes = 6;
 
 // The most that a high fence has behind the bytes that it shares with the low fence of its node.
 // Splits see to that: every unit of a leaf stores it.
@@ -37,6 +39,8 @@ class LeafGeometry {
     const uint32_t others = kGroupHeaderBytes + fence + 2 + stored;
     const uint32_t room = unit_bytes_ > others ? unit_bytes_ - others : 0;
     max_suffix_bytes_ = std::min<uint32_t>(room, parameters.max_key_bytes);
+    const uint32_t expiring_room = room > kExpiryBytes ? room - kExpiryBytes : 0;
+    max_expiring_suffix_bytes_ = std::min<uint32_t>(expiring_room, parameters.max_key_bytes);
   }
   // If all keys are short.
   constexpr explicit LeafGeometry(uint32_t node_bytes)
@@ -53,6 +57,10 @@ class LeafGeometry {
   // the longest inline value. A key of which more is behind the prefix is a *long key*, and goes to
   // a block.
   constexpr uint32_t max_suffix_bytes() const { return max_suffix_bytes_; }
+  // The same of a key that may expire.
+  constexpr uint32_t max_suffix_bytes(bool expires) const {
+    return expires ? max_expiring_suffix_bytes_ : max_suffix_bytes_;
+  }
   constexpr uint32_t groups() const { return units_ - 1; }
   constexpr uint32_t overflow_unit() const { return units_ - 1; }
   constexpr uint32_t unit_offset(uint32_t unit) const { return unit * unit_bytes_; }
@@ -67,6 +75,7 @@ class LeafGeometry {
   uint32_t units_;
   uint32_t unit_bytes_ = 0;
   uint32_t max_suffix_bytes_ = kMaxKeyBytes;
+  uint32_t max_expiring_suffix_bytes_ = kMaxKeyBytes;
 };
 
 static_assert(LeafGeometry(1024).units() == 6 && LeafGeometry(1024).unit_bytes() == 164);

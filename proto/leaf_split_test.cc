@@ -138,7 +138,7 @@ int SplitUntilItFits(LeafImage leaf, Bytes image, const Content& content, const 
     const auto view = leaf.Parse(image);
     view->AppendTo(entries, arena);
     CompleteLongKeys(entries, known);
-    entries.push_back({key, value.bytes, value.kind});
+    entries.push_back(value.For(key));
     if (leaf.TryEncode(entries)) return splits;
     const auto halves = Split(leaf, image, known);
     if (!halves) return -1;

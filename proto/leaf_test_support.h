@@ -15,6 +15,9 @@ namespace gossamer::test {
 struct Stored {
   std::string bytes;
   Entry::Kind kind = Entry::Kind::kInline;
+  uint64_t expires_at = 0;
+
+  Entry For(KeyView key) const { return {key, bytes, kind, expires_at}; }
 
   friend bool operator==(const Stored&, const Stored&) = default;
 };
@@ -39,14 +42,15 @@ inline uint32_t LongestFence(const StoreParameters& p) {
 
 inline std::vector<Entry> EntriesOf(const Content& content) {
   std::vector<Entry> entries;
-  for (const auto& [key, stored] : content) entries.push_back({key, stored.bytes, stored.kind});
+  for (const auto& [key, stored] : content) entries.push_back(stored.For(key));
   return entries;
 }
 
 inline Content ContentOf(const std::vector<Entry>& entries) {
   Content content;
   for (const Entry& entry : entries) {
-    EXPECT_TRUE(content.emplace(entry.key, Stored{std::string(entry.stored), entry.kind}).second);
+    const Stored stored{std::string(entry.stored), entry.kind, entry.expires_at};
+    EXPECT_TRUE(content.emplace(entry.key, stored).second);
   }
   return content;
 }
@@ -55,7 +59,8 @@ inline Content ContentOf(const GroupView& group) {
   std::vector<Entry> entries;
   KeyArena keys;
   group.ForEach([&](const Entry& entry) {
-    entries.push_back({keys.Join(group.prefix(), entry.key), entry.stored, entry.kind});
+    entries.push_back(entry);
+    entries.back().key = keys.Join(group.prefix(), entry.key);
   });
   return ContentOf(entries);
 }
@@ -116,10 +121,13 @@ struct Shape {
   uint32_t blocks_one_in = 0;  // 0: none
   uint32_t longs_one_in = 0;   // long keys, likewise; of at most so many bytes behind the prefix:
   uint32_t longest = 0;
+  uint32_t expires_one_in = 0;  // entries that expire, likewise
 
   static Shape Any(Random& random, const StoreParameters& p) {
     Shape shape;
-    shape.max_key = random.Between(1, LongestKey(p));
+    shape.expires_one_in = random.OneIn(2) ? random.Between(1, 4) : 0;
+    const bool expires = shape.expires_one_in != 0;
+    shape.max_key = random.Between(1, LeafGeometry(p).max_suffix_bytes(expires));
     shape.longest = p.max_key_bytes;
     shape.max_value = random.Below(p.inline_value_bytes + 1u);
     shape.uniform_keys = random.OneIn(2);
@@ -132,7 +140,8 @@ struct Shape {
     const uint32_t bytes = uniform_keys ? max_key : random.Between(min_key, max_key);
     return prefix + random.String(std::min<uint32_t>(bytes, kMaxKeyBytes - prefix.size()));
   }
-  Stored Value(Random& random) const {
+  Stored Value(Random& random) const { return WithExpiry(ValueAlone(random), random); }
+  Stored ValueAlone(Random& random) const {
     if (blocks_one_in != 0 && random.OneIn(blocks_one_in)) {
       return StoredBlock(random.Word(), random.Below(kMaxValueBytes + 1),
                          static_cast<uint32_t>(random.Word()));
@@ -149,8 +158,15 @@ struct Shape {
                                         static_cast<uint32_t>(most)) -
                          static_cast<uint32_t>(std::min(key.size(), most)));
     key.resize(std::min(key.size(), most));
-    return StoredLong(random.Word(), random.Below(kMaxValueBytes + 1),
-                      static_cast<uint32_t>(random.Word()), key);
+    return WithExpiry(StoredLong(random.Word(), random.Below(kMaxValueBytes + 1),
+                                 static_cast<uint32_t>(random.Word()), key),
+                      random);
+  }
+  Stored WithExpiry(Stored stored, Random& random) const {
+    if (expires_one_in != 0 && random.OneIn(expires_one_in)) {
+      stored.expires_at = std::max<uint64_t>(1, random.Word() & kLatestExpiry);
+    }
+    return stored;
   }
 };
 
