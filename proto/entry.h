@@ -37,6 +37,9 @@ struct Entry {
   uint64_t expires_at = 0;
 
   bool expires() const { return expires_at != 0; }
+  uint32_t StoredAndExpiryBytes() const {
+    return static_cast<uint32_t>(stored.size()) + (expires() ? kExpiryBytes : 0);
+  }
   bool has_block() const { return kind != Kind::kInline; }
   bool is_long() const { return kind == Kind::kLong; }
   // Requires: has_block().

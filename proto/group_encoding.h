@@ -58,8 +58,7 @@ class GroupSizer {
     if (entry.is_long()) ++long_count_;
     if (value_code != value_code_) value_code_ = internal::kVariable;
     ++count_;
-    payload_ += key_bytes + static_cast<uint32_t>(entry.stored.size()) +
-                (entry.expires() ? kExpiryBytes : 0);
+    payload_ += key_bytes + entry.StoredAndExpiryBytes();
   }
 
   uint32_t bytes() const {
@@ -239,8 +238,7 @@ inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_
       header.value_code != internal::ValueCode(entry)) {
     return Appended::kOtherLengths;
   }
-  const size_t stride =
-      suffix.size() + entry.stored.size() + (entry.expires() ? kExpiryBytes : 0);
+  const size_t stride = suffix.size() + entry.StoredAndExpiryBytes();
   const size_t at = view.entries_at_ + header.count * stride;
   if (header.count == GroupView::kMaxEntries || at + stride > unit.size()) return Appended::kNoRoom;
   ++header.count;

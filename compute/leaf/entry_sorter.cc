@@ -58,7 +58,7 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
     });
     return;
   }
-  const uint32_t stride = array->key_bytes + array->stored_bytes;
+  const uint32_t stride = array->stride();
   const auto key_bytes = static_cast<uint8_t>(array->key_bytes);
   const Kind kind = KindOf(array->kind);
   has_long_ = has_long_ || kind == Kind::kLong;
@@ -94,7 +94,7 @@ void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) 
       to += prefix.size();
     }
     // The key and what is stored for it lie side by side.
-    copy(other.key.data(), other.key.size() + other.stored.size());
+    copy(other.key.data(), other.key.size() + other.StoredAndExpiryBytes());
     const KeyView key(begin, prefix.size() + other.key.size());
     *entry++ = {begin, static_cast<uint32_t>(other.stored.size()), static_cast<uint8_t>(key.size()),
                 KindOf(other.kind)};

@@ -23,7 +23,8 @@ bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, co
   std::array<Entry, kCapacity> entries;
   size_t count = 0;
   const auto place = [&] {
-    entries[count++] = {entry->StoredKey(view.prefix().size()), entry->stored, entry->kind};
+    entries[count++] = {entry->StoredKey(view.prefix().size()), entry->stored, entry->kind,
+                        entry->expires_at};
   };
   view.ForEach([&](const Entry& one) {
     const bool is_old = old && one.stored.data() == old->stored.data();
@@ -69,7 +70,7 @@ void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
     Unit(number).ForEach([&](const Entry& entry) {
       const Key* const whole = entry.is_long() ? LongKeyOf(entry) : nullptr;
       entries[next++] = {whole == nullptr ? arena.Join(prefix, entry.key) : arena.Copy(*whole),
-                         entry.stored, entry.kind};
+                         entry.stored, entry.kind, entry.expires_at};
     });
   }
 }
@@ -167,8 +168,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, std::nullopt);  // Less always fits.
     removed_[removed_count_++] = write.hash;
     write.kind = OperationClass::kDelete;
-  } else if (old.entry && old.entry->kind == write.entry.kind &&
-             old.entry->stored.size() == write.entry.stored.size()) {
+  } else if (old.entry && HaveOneForm(*old.entry, write.entry)) {
     OverwriteStored(bytes(old.unit), leaf_, old.unit, within_, *old.entry, write.entry);
     changed_ |= 1u << old.unit;
   } else if (old.entry) {
@@ -240,12 +240,10 @@ bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
 
 bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {
   const Found old = Find(entry.key, home);
-  if (!old.entry || old.entry->kind != entry.kind ||
-      old.entry->stored.size() != entry.stored.size()) {
-    return false;
-  }
-  const auto at = old.entry->stored.data() - reinterpret_cast<const char*>(image_.data());
-  entry.stored.copy(reinterpret_cast<char*>(image_.data()) + at, entry.stored.size());
+  if (!old.entry || !HaveOneForm(*old.entry, entry)) return false;
+  const auto at = static_cast<size_t>(old.entry->stored.data() -
+                                      reinterpret_cast<const char*>(image_.data()));
+  OverwriteUnsealed(image_, at, entry);
   changed_ |= 1u << old.unit;
   return true;
 }

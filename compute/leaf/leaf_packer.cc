@@ -152,7 +152,8 @@ size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, const
   }
   const std::optional<size_t> end = PlaceAlike(entries, begin, most, fences_at);
   constexpr size_t kWord = sizeof(uint64_t);
-  are_words_ = end && entries[begin].key.size() == kWord && entries[begin].stored.size() == kWord;
+  are_words_ = end && entries[begin].key.size() == kWord &&
+               entries[begin].stored.size() == kWord && !entries[begin].expires();
   return end ? *end : PlaceMixed(entries, begin, most, prefix_bytes, fences_at);
 }
 
@@ -177,9 +178,7 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
   size_t i = begin;
   for (; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
-    const bool is_alike = entry.key.size() == first.key.size() &&
-                          entry.stored.size() == first.stored.size() && entry.kind == first.kind;
-    if (!is_alike) return std::nullopt;
+    if (entry.key.size() != first.key.size() || !HaveOneForm(entry, first)) return std::nullopt;
     if (fences.Worsen(fences_at(i))) {
       const size_t entry_bytes = bytes_behind(fences.prefix);
       capacity =

@@ -34,7 +34,7 @@ class LeafPacker {
 
   // What entries take in a leaf whose fences share `prefix_bytes`.
   static size_t BytesOf(const Entry& entry, size_t prefix_bytes) {
-    return entry.StoredKey(prefix_bytes).size() + entry.stored.size();
+    return entry.StoredKey(prefix_bytes).size() + entry.StoredAndExpiryBytes();
   }
   static size_t BytesOf(std::span<const Entry> entries, size_t prefix_bytes) {
     size_t bytes = 0;
