@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,6 +74,8 @@ struct EmbeddedMemoryOptions {
   // If set, the server lives in this simulated network instead of in shm. The network outlives the
   // server.
   SimulatedNetwork* network = nullptr;
+  // The server's clock, in microseconds since 1970, in place of the machine's.
+  std::function<uint64_t()> clock = {};
   MemberIdentity identity;  // with a new store id or incarnation in place of 0
 };
 

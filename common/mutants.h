@@ -93,6 +93,11 @@ enum class Mutant : uint8_t {
   kP2,       // a repair leaves the siblings of nodes that lead to lost ones
   kP3,       // a repair replaces what it found lost before it locked the node that leads there
   kP4,       // a repair begins before an epoch has passed
+  // Expiry
+  kX1,      // what has expired is read as alive
+  kX1Gone,  // who reads it, without the leaf's lock, says that it is gone
+  kX3,      // an overwrite that keeps the time loses it
+  kX4,      // a sweep removes a key that was put again since it had expired
   // Returns
   kB1,         // a memory server serves again while verbs of before still land
   kB2,         // a memory server comes back with the incarnation that it had
@@ -115,7 +120,8 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kB4Num
         "U4-grant",   "U4-link",     "U5",         "U5-turn",    "U6",       "M1",
         "M1-live",    "M1-twice",    "M2",         "M3",         "G1",       "G2",
         "G3",         "S1",          "S2",         "P1",         "P2",       "P3",
-        "P4",         "B1",          "B2",         "B3",         "B4",       "B4-numbers"};
+        "P4",         "X1",          "X1-gone",    "X3",         "X4",       "B1",
+        "B2",         "B3",          "B4",         "B4-numbers"};
 static_assert(!kMutantNames.back().empty());
 
 #ifdef GOSSAMER_MUTANTS

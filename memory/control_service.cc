@@ -12,6 +12,7 @@
 #include "common/process.h"
 #include "common/text/human.h"
 #include "memory/rules.h"
+#include "memory/server_clock.h"
 #include "proto/region.h"
 
 namespace gossamer {
@@ -49,11 +50,13 @@ Error WrongSize(std::span<const std::byte> request) {
 }  // namespace
 
 ControlService::ControlService(ChunkAllocator allocator, LockTableFacts lock_table,
-                               std::chrono::milliseconds lease, LeaseTable leases)
+                               std::chrono::milliseconds lease, LeaseTable leases, NowUs now_us)
     : allocator_(std::move(allocator)),
       leases_(std::move(leases)),
       lock_table_(std::move(lock_table)),
-      lease_(lease) {
+      lease_(lease),
+      now_us_(now_us ? std::move(now_us)
+                     : [clock = ServerClock(nullptr)] { return clock.NowUs(); }) {
   if (allocator_.orphaned_bytes() != 0) sweeps_.EndedBefore();
 }
 
@@ -164,6 +167,7 @@ Result<control::RegisterReply> ControlService::Register(const Sender& sender,
   message.incarnation = lease.incarnation;
   message.lease_ms = static_cast<uint32_t>(lease_.count());
   message.usage = allocator_.usage();
+  message.clock_us = now_us_();
   return message;
 }
 
@@ -174,6 +178,7 @@ Result<control::RenewReply> ControlService::Renew(const Sender& sender,
     allocator_.EndEpochsBefore(leases_.OldestEpoch());
   }
   control::RenewReply message;
+  message.clock_us = now_us_();
   message.epoch = leases_.epoch();
   message.acknowledged = leases_.AcknowledgedBy(sender.client_uuid);
   const ChunkAllocator::Offer offer =

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -37,11 +38,14 @@ struct ClientInForce {
 
 class ControlService final : public ControlHandler {
  public:
+  using NowUs = std::function<uint64_t()>;
+
   // `lease`: a lease not renewed within this time expires; 0: leases do not expire.
   // `leases`: its numbers are above those of earlier processes, if they have left memory in
-  // `allocator`.
+  // `allocator`. `now_us`: the server's clock; empty: one that begins here.
   ControlService(ChunkAllocator allocator, LockTableFacts lock_table,
-                 std::chrono::milliseconds lease = {}, LeaseTable leases = LeaseTable());
+                 std::chrono::milliseconds lease = {}, LeaseTable leases = LeaseTable(),
+                 NowUs now_us = {});
 
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                   std::span<std::byte, kMaxControlBytes> reply) override;
@@ -91,6 +95,7 @@ class ControlService final : public ControlHandler {
   SweepNeed sweeps_;
   const LockTableFacts lock_table_;
   const std::chrono::milliseconds lease_;
+  const NowUs now_us_;
   LeaseTable::Time time_{};  // time that counts for leases
   uint16_t refusals_ = 0;    // requests for memory that there was not
   FillAlarm alarm_;

@@ -97,6 +97,25 @@ void KeptRegion::NoteTestedDevice(uint64_t digest) {
   std::memcpy(state() + kTestedDeviceAt, &digest, sizeof digest);
 }
 
+ClockNote KeptRegion::clock() const {
+  ClockNote clock;
+  std::memcpy(&clock, state() + kClockAt, sizeof clock);
+  return clock;
+}
+
+void KeptRegion::NoteClock(const ClockNote& clock) {
+  std::memcpy(state() + kClockAt, &clock, sizeof clock);
+}
+
+bool KeptRegion::IsOfThisBoot() const {
+  if (!last_) return false;
+  const std::string own = OwnProcessIdentity();
+  const size_t slash = own.find('/');
+  if (slash == std::string::npos) return false;  // it is not known
+  const std::string_view boot = std::string_view(own).substr(0, slash + 1);
+  return std::string_view(last_->process.data(), last_->process.size()).starts_with(boot);
+}
+
 KeptRegion::Noted KeptRegion::ReadRecord() const {
   Noted found;
   for (const uint64_t at : kRecordsAt) {

@@ -61,6 +61,11 @@ class KeptRegion : public EmbeddedRegion {
   // A digest of the last device, and its use, that has passed the litmus test; 0: none.
   uint64_t tested_device() const;
   void NoteTestedDevice(uint64_t digest);
+  // The server's clock as it was last noted.
+  ClockNote clock() const;
+  void NoteClock(const ClockNote& clock);
+  // Whether the last life began since this machine was started.
+  bool IsOfThisBoot() const;
   // The store's record as it was last noted; empty: never.
   std::string record() const override;
   void NoteRecord(std::string_view text) override;

@@ -42,6 +42,7 @@ class Client {
     if (Execute(call) != VerbStatus::kSuccess || call.reply_bytes != sizeof(Reply)) return {};
     Reply reply;
     std::memcpy(&reply, call.reply.data(), sizeof reply);
+    if (reply.header.type == control::Type::kError) return {};
     return reply;
   }
   control::RegisterReply Register() {

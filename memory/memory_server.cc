@@ -236,8 +236,15 @@ Result<std::unique_ptr<ControlService>> MemoryServer::MakeService() {
                                          : IsNew()          ? HeapMap::New(region_->map(), grains)
                                                             : HeapMap::Left(region_->map(), grains),
                                          leases.epoch()));
+  // The simulator has its own time.
+  ControlService::NowUs now_us = options_.clock;
+  if (!now_us) {
+    clock_.emplace(region_);
+    now_us = [this] { return clock_->NowUs(); };
+  }
   return std::make_unique<ControlService>(std::move(allocator), LockTable(),
-                                          std::chrono::milliseconds(lease_ms()), std::move(leases));
+                                          std::chrono::milliseconds(lease_ms()), std::move(leases),
+                                          std::move(now_us));
 }
 
 Status MemoryServer::OpenRegion() {
@@ -358,6 +365,7 @@ Status MemoryServer::Stop() {
     if (membership_ != nullptr) membership_->Stop();
     membership_.reset();
     port_->Stop();
+    if (clock_) clock_->Note();
     return region_->Close();
   }
   if (membership_ != nullptr) {

@@ -27,6 +27,7 @@
 #include "memory/memory_room.h"
 #include "memory/options.h"
 #include "memory/region_checker.h"
+#include "memory/server_clock.h"
 
 namespace gossamer {
 
@@ -122,6 +123,7 @@ class MemoryServer final : public EmbeddedMemory {
   DeviceUse use_;
   bool has_stopped_ = false;
   std::string litmus_;  // result of the litmus test for people; empty: nothing to report
+  std::optional<ServerClock> clock_;
   std::unique_ptr<ControlService> service_;  // outlives the port, which calls it
   std::unique_ptr<MemoryPort> port_;
   std::unique_ptr<RegionChecker> checker_;  // uses both; if the server has come back

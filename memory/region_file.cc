@@ -183,7 +183,8 @@ Status RegionFile::CheckLastLife() {
         std::string("no life of a memory server on it matches its checksum") + kOrAnother);
   }
   std::string problem;
-  if (!ParseRegionHeader(std::as_bytes(std::span(&last->header, 1)), problem)) {
+  if (!ParseRegionHeader(std::as_bytes(std::span(&last->header, 1)), problem,
+                         kFirstFormatVersion)) {
     return CannotUse(Code::kUnsupported,
                      problem + "; go on with the programs that wrote it" + kOrAnother);
   }

@@ -399,22 +399,24 @@ Result<SavedFile> SavedFile::Open(const std::string& path) {
   const bool is_known =
       header.version >= kFirstSavedFileVersion && header.version <= kSavedFileVersion;
   if (!is_known || header.file.version != kRegionFileVersion ||
-      header.region.format_version != kFormatVersion) {
+      header.region.format_version < kFirstFormatVersion ||
+      header.region.format_version > kFormatVersion) {
     return CannotUse(
         path, Code::kUnsupported,
-        fmt::format(
-            "it has version {} of saved files, {} of region files and {} of the store's "
-            "format; this build reads {} to {}, {} and {}: load it with the build that has saved "
-            "it, write the data to a file with `gossamer dump`, and load that into a new "
-            "store",
-            header.version, header.file.version, header.region.format_version,
-            kFirstSavedFileVersion, kSavedFileVersion, kRegionFileVersion, kFormatVersion));
+        fmt::format("it has version {} of saved files, {} of region files and {} of the store's "
+                    "format; this build reads {} to {}, {} and {} to {}: load it with the build "
+                    "that has saved "
+                    "it, write the data to a file with `gossamer dump`, and load that into a new "
+                    "store",
+                    header.version, header.file.version, header.region.format_version,
+                    kFirstSavedFileVersion, kSavedFileVersion, kRegionFileVersion,
+                    kFirstFormatVersion, kFormatVersion));
   }
   std::string problem;
   if (header.checksum != HeaderChecksum(header)) {
     return CannotUse(path, Code::kCorruption, "its header does not match its checksum");
   }
-  if (!ParseRegionHeader(BytesOf(header.region), problem)) {
+  if (!ParseRegionHeader(BytesOf(header.region), problem, kFirstFormatVersion)) {
     return CannotUse(path, Code::kCorruption, problem);
   }
   return opened;

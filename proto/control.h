@@ -12,7 +12,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 9;
+inline constexpr uint16_t kProtocolVersion = 10;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -75,6 +75,7 @@ struct RegisterReply {
   uint32_t lease_ms = 0;     // the lease ends unless it is renewed within this; 0: it does not
   uint32_t reserved2 = 0;
   Usage usage;
+  uint64_t clock_us = 0;  // the server's time, in microseconds since 1970
 };
 
 // Memory that waits for its owner to give it up (see GiveUpRequest): [offset, offset + bytes).
@@ -94,9 +95,10 @@ struct RenewRequest {
   uint32_t reserved = 0;
 };
 struct RenewReply {
-  static constexpr uint16_t kMaxRanges = 14;
+  static constexpr uint16_t kMaxRanges = 13;
   Header header{Type::kRenew};
-  uint32_t lease_ms = 0;         // as in RegisterReply
+  uint64_t clock_us = 0;  // as in RegisterReply, as is the next
+  uint32_t lease_ms = 0;
   uint32_t compute_servers = 0;  // registered now
   uint32_t epoch = 0;            // the present one
   uint32_t acknowledged =
@@ -312,8 +314,8 @@ struct ListExtentsReply {
 inline constexpr size_t kMaxMessageBytes = 256;
 static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) == 248 &&
               sizeof(ProcessName) == 64 && sizeof(RegisterRequest) == 72 &&
-              sizeof(RegisterReply) == 56 && sizeof(RenewRequest) == 16 &&
-              sizeof(RenewReply) == 256 && sizeof(EpochRequest) == 16 && sizeof(EpochReply) == 80 &&
+              sizeof(RegisterReply) == 64 && sizeof(RenewRequest) == 16 &&
+              sizeof(RenewReply) == 248 && sizeof(EpochRequest) == 16 && sizeof(EpochReply) == 80 &&
               sizeof(LeaseQueryRequest) == 16 && sizeof(LeaseQueryReply) == 80 &&
               sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 256 &&
               sizeof(ReleaseRequest) == 232 && sizeof(ReleaseReply) == 16 && sizeof(Range) == 24 &&

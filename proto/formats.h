@@ -11,8 +11,8 @@
 
 namespace gossamer {
 
-// "store-5,region-1,saved-2": what a memory server keeps and reads. It reads no others, but for saved
-// files from kFirstSavedFileVersion on.
+// "store-6,region-1,saved-2": what a memory server keeps and reads. It reads no others, but for
+// stores from kFirstFormatVersion on in files, and saved files from kFirstSavedFileVersion on.
 inline std::string FormatsText() {
   return fmt::format("store-{},region-{},saved-{}", kFormatVersion, kRegionFileVersion,
                      kSavedFileVersion);

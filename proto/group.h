@@ -50,7 +50,7 @@ struct GroupHeader {
   uint8_t count;
   uint8_t flags;      // bit 0: the high fence is infinite; 1, 2: PrefixOf; 6: frozen; 7: overflowed
   uint8_t key_bytes;  // of every key, or kVariable
-  uint8_t value_code;  // of every entry: internal::ValueCode; or kVariable
+  uint8_t value_code;    // of every entry: internal::ValueCode; or kVariable
   uint8_t prefix_bytes;  // of every key, not stored
   uint8_t fence_bytes;   // of the high fence, as far as it is stored
 };

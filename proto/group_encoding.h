@@ -209,7 +209,7 @@ inline bool HaveOneForm(const Entry& a, const Entry& b) {
 // sealed any more.
 inline void OverwriteUnsealed(std::span<std::byte> unit, size_t at, const Entry& fresh) {
   auto* const to = reinterpret_cast<char*>(unit.data()) + at;
-  fresh.stored.copy(to, fresh.stored.size());
+  if (fresh.stored.data() != to) fresh.stored.copy(to, fresh.stored.size());
   if (fresh.expires()) internal::StoreExpiry(fresh.expires_at, to + fresh.stored.size());
 }
 

@@ -284,7 +284,9 @@ TEST(Group, GoldenBytesOfEntriesThatExpire) {
   };
   EXPECT_EQ(entries_of(plain), "6b316f6e65");
   EXPECT_EQ(entries_of(expiring), "6b316f6e65060504030201");
-  EXPECT_EQ(entries_of(both), "836b316f6e65060504030201" "036b3274776f");
+  EXPECT_EQ(entries_of(both),
+            "836b316f6e65060504030201"
+            "036b3274776f");
   EXPECT_EQ(ToHex(Bytes{unit.Encode(expiring)[15]}), "83");
   // A block, and a long key.
   EXPECT_EQ(internal::ValueCode({"k", std::string(sizeof(BlockRef), 'r'), Entry::Kind::kBlock, 1}),

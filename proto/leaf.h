@@ -32,10 +32,12 @@ namespace gossamer {
 // go to blocks.
 struct InlineLimits {
   size_t key_bytes;
+  size_t expiring_key_bytes;  // of keys that may expire
   size_t value_bytes;
 
-  bool Admit(KeyView key, std::string_view value) const {
-    return key.size() <= key_bytes && value.size() <= value_bytes;
+  size_t KeyBytes(bool expires) const { return expires ? expiring_key_bytes : key_bytes; }
+  bool Admit(KeyView key, std::string_view value, bool expires) const {
+    return key.size() <= KeyBytes(expires) && value.size() <= value_bytes;
   }
 };
 

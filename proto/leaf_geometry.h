@@ -61,6 +61,10 @@ class LeafGeometry {
   constexpr uint32_t max_suffix_bytes(bool expires) const {
     return expires ? max_expiring_suffix_bytes_ : max_suffix_bytes_;
   }
+  // What a key that expires counts as, against max_suffix_bytes().
+  constexpr size_t CountedBytes(size_t key_bytes, bool expires) const {
+    return key_bytes + max_suffix_bytes_ - max_suffix_bytes(expires);
+  }
   constexpr uint32_t groups() const { return units_ - 1; }
   constexpr uint32_t overflow_unit() const { return units_ - 1; }
   constexpr uint32_t unit_offset(uint32_t unit) const { return unit * unit_bytes_; }

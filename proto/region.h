@@ -22,7 +22,9 @@
 namespace gossamer {
 
 inline constexpr uint64_t kRegionMagic = 0x52454d4153534f47;  // "GOSSAMER"
-inline constexpr uint32_t kFormatVersion = 5;
+inline constexpr uint32_t kFormatVersion = 6;
+// Files of memory from this version on are gone on with, as ones of the present version.
+inline constexpr uint32_t kFirstFormatVersion = 5;
 
 struct RegionHeader {
   uint64_t magic;
@@ -72,14 +74,16 @@ constexpr bool IsUsable(const RegionHeader& header) {
 // Parses the header from the first bytes of a region and ignores those behind it. Returns nullopt
 // when they are none that this build can use, and sets `problem` to the reason, to follow the name
 // of the memory server. Checks magic word and format version first, because all formats have them
-// at the same offsets: this gives the clearest answer.
+// at the same offsets: this gives the clearest answer. `first_version`: the oldest one that the
+// caller takes.
 inline std::optional<RegionHeader> ParseRegionHeader(std::span<const std::byte> bytes,
-                                                     std::string& problem) {
+                                                     std::string& problem,
+                                                     uint32_t first_version = kFormatVersion) {
   RegionHeader header{};
   if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kRegionMagic) {
     problem = "not a Gossamer region";
-  } else if (header.format_version != kFormatVersion) {
+  } else if (header.format_version < first_version || header.format_version > kFormatVersion) {
     problem = fmt::format("region of format version {}; this build speaks version {}",
                           header.format_version, kFormatVersion);
   } else if (header.checksum != HeaderChecksum(header)) {

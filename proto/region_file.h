@@ -63,6 +63,13 @@ struct RegionLife {
 };
 static_assert(sizeof(RegionLife) == 344 && std::is_trivially_copyable_v<RegionLife>);
 
+// A server's clock (memory/server_clock.h). Zeros: never noted.
+struct ClockNote {
+  int64_t offset_us = 0;  // its time less the time since the machine was started
+  uint64_t last_us = 0;   // its time when it was noted last
+};
+static_assert(sizeof(ClockNote) == 16 && std::is_trivially_copyable_v<ClockNote>);
+
 // The store's record (store_record.h), as it was last seen. Its text is behind it.
 struct RegionRecord {
   uint64_t sequence;
@@ -75,6 +82,7 @@ static_assert(sizeof(RegionRecord) == 16 && std::is_trivially_copyable_v<RegionR
 inline constexpr uint64_t kGivenIncarnationAt = 512;  // 4 bytes: the highest of all leases
 inline constexpr uint64_t kGivenEpochAt = 516;        // 4 bytes: the last one that was begun
 inline constexpr uint64_t kTestedDeviceAt = 520;      // 8 bytes: a digest of what was tested, or 0
+inline constexpr uint64_t kClockAt = 528;             // ClockNote
 inline constexpr std::array<uint64_t, 2> kLivesAt = {1024, 2048};
 inline constexpr std::array<uint64_t, 2> kRecordsAt = {4096, 4096 + (uint64_t{1} << 20)};
 inline constexpr uint64_t kStateBytes = 4096 + (uint64_t{2} << 20);

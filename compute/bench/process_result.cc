@@ -28,7 +28,7 @@ static_assert(std::size(kWireFields) * sizeof(uint64_t) == sizeof(WireCounts));
 static_assert(std::size(kCacheFields) * sizeof(uint64_t) == sizeof(CacheCounts));
 static_assert(std::size(kLockFields) * sizeof(uint64_t) == sizeof(LockCounts));
 static_assert(sizeof(Counters) == sizeof(WireCounts) * kOperationClasses + sizeof(CacheCounts) +
-                                      sizeof(LockCounts) + sizeof(uint64_t));
+                                      sizeof(LockCounts) + 2 * sizeof(uint64_t));
 
 template <typename Counts, size_t kFields>
 Json EncodeCounts(const Counts& counts, uint64_t Counts::* const (&fields)[kFields]) {
@@ -50,7 +50,8 @@ Json EncodeCounters(const Counters& counters) {
   return {{"wire", std::move(wire)},
           {"cache", EncodeCounts(counters.cache, kCacheFields)},
           {"locks", EncodeCounts(counters.locks, kLockFields)},
-          {"rereads", counters.rereads}};
+          {"rereads", counters.rereads},
+          {"expired", counters.expired}};
 }
 
 Counters DecodeCounters(const Json& json) {
@@ -61,6 +62,7 @@ Counters DecodeCounters(const Json& json) {
   counters.cache = DecodeCounts<CacheCounts>(json.at("cache"), kCacheFields);
   counters.locks = DecodeCounts<LockCounts>(json.at("locks"), kLockFields);
   counters.rereads = json.at("rereads").get<uint64_t>();
+  counters.expired = json.at("expired").get<uint64_t>();
   return counters;
 }
 

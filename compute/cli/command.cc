@@ -9,9 +9,9 @@ namespace {
 
 const std::vector<Command>& Table() {
   static const std::vector<Command> table = {
-      PutCommand(),  GetCommand(),   DeleteCommand(), ScanCommand(),  LoadCommand(),
-      DumpCommand(), CheckCommand(), RepairCommand(), SweepCommand(), SaveCommand(),
-      StopCommand(), StatCommand(),  SizeCommand()};
+      PutCommand(),   GetCommand(),  TtlCommand(),  ExpireCommand(), DeleteCommand(),
+      ScanCommand(),  LoadCommand(), DumpCommand(), CheckCommand(),  RepairCommand(),
+      SweepCommand(), SaveCommand(), StopCommand(), StatCommand(),   SizeCommand()};
   return table;
 }
 

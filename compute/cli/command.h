@@ -26,6 +26,7 @@ namespace gossamer::cli {
 struct CommandOptions {
   bool json = false;
   bool escaped = false;     // keys and values on the command line, and the value `get` prints
+  std::string ttl;          // put: seconds that the key lives; empty: for ever
   std::string value_file;   // put: the file with the value, instead of an argument
   std::string output;       // get: the file for the value, instead of standard output
   ScanOptions scan;         // strings as given: with `escaped` still escaped
@@ -85,6 +86,8 @@ Result<const Command*> FindCommand(const std::vector<std::string>& words,
 // Each command, from the file of its function.
 Command PutCommand();
 Command GetCommand();
+Command TtlCommand();
+Command ExpireCommand();
 Command DeleteCommand();
 Command ScanCommand();
 Command LoadCommand();

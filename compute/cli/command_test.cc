@@ -201,6 +201,60 @@ TEST_F(CommandTest, DumpAndLoadRoundTripAnyBytes) {
   EXPECT_THAT(out_, StartsWith("loaded " + std::to_string(before.size()).substr(0, 1)));
 }
 
+TEST_F(CommandTest, DumpAndLoadKeepTheTimes) {
+  options_.ttl = "60.5";
+  ASSERT_EQ(Run({"put", "a\\", "1"}), 0);
+  options_.ttl.clear();
+  ASSERT_EQ(Run({"put", "b\\@17", "2"}), 0);
+  const uint64_t at = state().time_ms + 60'500;
+  ASSERT_EQ(Run({"dump"}), 0);
+  EXPECT_EQ(out_, fmt::format("a\\\\\\@{}\t1\nb\\\\@17\t2\n", at));
+  WriteFile(out_);
+  const auto before = std::exchange(state().map, {});
+  state().expires_at.clear();
+  ASSERT_EQ(Run({"load", path_}), 0);
+  EXPECT_TRUE(state().map == before);
+  EXPECT_EQ(state().expires_at.at("a\\"), at);
+  EXPECT_EQ(state().expires_at.size(), 1u);
+  ASSERT_EQ(Run({"scan"}), 0);
+  EXPECT_THAT(out_, StartsWith("a\\\\\t1\n"));
+  options_.json = true;
+  ASSERT_EQ(Run({"scan"}), 0);
+  EXPECT_THAT(out_, HasSubstr(fmt::format("\"expires_at\":{}", at)));
+  options_.json = false;
+  for (const std::string line : {"k\\@\tv", "k\\@x\tv", "k\\@5x\tv", "k\\@0\tv", "k\\@-5\tv"}) {
+    WriteFile(line + "\n");
+    EXPECT_EQ(Run({"load", path_}), 1) << line;
+    EXPECT_THAT(err_, HasSubstr("stands the time when the key expires")) << line;
+  }
+}
+
+TEST_F(CommandTest, TellsAndSetsHowLongAKeyLives) {
+  ASSERT_EQ(Run({"put", "k", "v"}), 0);
+  EXPECT_EQ(Run({"ttl", "k"}), 0);
+  EXPECT_EQ(out_, "never\n");
+  EXPECT_EQ(Run({"expire", "k", "0.25"}), 0);
+  EXPECT_EQ(Run({"ttl", "k"}), 0);
+  EXPECT_EQ(out_, "0.250\n");
+  options_.json = true;
+  EXPECT_EQ(Run({"ttl", "k"}), 0);
+  EXPECT_EQ(OutJson().at("ttl_seconds"), 0.25);
+  EXPECT_EQ(Run({"expire", "k", "never"}), 0);
+  EXPECT_EQ(Run({"ttl", "k"}), 0);
+  EXPECT_TRUE(OutJson().at("ttl_seconds").is_null());
+  options_.json = false;
+  EXPECT_EQ(Run({"expire", "k", "1"}), 0);
+  state().time_ms += 1000;
+  EXPECT_EQ(Run({"ttl", "k"}), 1);
+  EXPECT_EQ(Run({"expire", "k", "1"}), 1);
+  for (const std::string bad : {"0", "-1", "1s", "", "nan", "1e30"}) {
+    EXPECT_EQ(Run({"expire", "k", bad}), 2) << bad;
+    EXPECT_THAT(err_, HasSubstr("a number of seconds")) << bad;
+  }
+  options_.ttl = "x";
+  EXPECT_EQ(Run({"put", "k", "v"}), 2);
+}
+
 TEST_F(CommandTest, ScanThatFailsSaysHowFarItCame) {
   for (int i = 0; i < 10; ++i) state().map[std::to_string(i)] = "v";
   state().fail_with = MakeError(Code::kNodeUnreachable, "memory server 1 does not answer");

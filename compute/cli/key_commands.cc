@@ -1,7 +1,10 @@
-// put and get: one key at a time.
+// put, get, ttl and expire: one key at a time.
 #include <fmt/core.h>
 
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <optional>
 
 #include "common/program/flags_main.h"
 #include "common/program/output_file.h"
@@ -37,6 +40,21 @@ Result<std::string> ReadWhole(const std::string& name) {
                   file.name(), kMaxValueBytes, ExactBytes(kMaxValueBytes)));
 }
 
+// The time of a key that is to live so many seconds, in decimal, which may have a fraction.
+Result<Expiry> ReadTtl(std::string_view text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  constexpr double kLongest = 1e11;  // some 3,000 years
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!is_number || !(seconds >= 0.001 && seconds <= kLongest)) {
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("a time to live is a number of seconds from 0.001 on, such as 60 "
+                                 "or 0.5, and not '{}'",
+                                 text));
+  }
+  return Expiry::After(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+}
+
 int RunPut(const Context& context) {
   const std::string& file = context.options.value_file;
   const bool from_file = !file.empty();
@@ -54,7 +72,10 @@ int RunPut(const Context& context) {
   if (!value) {
     return from_file ? Fail(context, value.error()) : FailOnUsage(context, Sentence(value.error()));
   }
-  const Status status = context.session->Put(key.value(), value.value());
+  Result<Expiry> expiry = Expiry::Never();
+  if (!context.options.ttl.empty()) expiry = ReadTtl(context.options.ttl);
+  if (!expiry) return FailOnUsage(context, "--ttl: " + Sentence(expiry.error()));
+  const Status status = context.session->Put(key.value(), value.value(), expiry.value());
   if (!status) return FailOnKey(context, key.value(), status.error());
   SayDone(context, key.value(), "stored");
   return kExitSuccess;
@@ -67,21 +88,54 @@ int RunGet(const Context& context) {
   }
   const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
   if (!key) return FailOnUsage(context, Sentence(key.error()));
-  const Result<std::string> value = context.session->Get(key.value());
-  if (!value) return FailOnKey(context, key.value(), value.error());
+  const Result<ExpiringValue> found = context.session->GetWithExpiry(key.value());
+  if (!found) return FailOnKey(context, key.value(), found.error());
+  const std::string& value = found.value().value;
   if (file == "-") {
-    context.out << value.value();
+    context.out << value;
   } else if (!file.empty()) {
-    const Status written = WriteFile(file, value.value());
+    const Status written = WriteFile(file, value);
     if (!written) return Fail(context, written.error());
   } else if (context.options.json) {
     Json object;
     AddBytes(object, "key", key.value());
-    AddBytes(object, "value", value.value());
+    AddBytes(object, "value", value);
+    if (!found.value().expiry.is_never()) object["expires_at"] = found.value().expiry.at_ms();
     WriteJson(context.out, object);
   } else {
-    context.out << (context.options.escaped ? Escaped(value.value()) : value.value()) << '\n';
+    context.out << (context.options.escaped ? Escaped(value) : value) << '\n';
   }
+  return kExitSuccess;
+}
+
+int RunTtl(const Context& context) {
+  const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
+  if (!key) return FailOnUsage(context, Sentence(key.error()));
+  const Result<std::optional<std::chrono::milliseconds>> left =
+      context.session->TimeToLive(key.value());
+  if (!left) return FailOnKey(context, key.value(), left.error());
+  std::optional<double> seconds;
+  if (left.value()) seconds = static_cast<double>(left.value()->count()) / 1000;
+  if (context.options.json) {
+    Json object;
+    AddBytes(object, "key", key.value());
+    object["ttl_seconds"] = seconds ? Json(*seconds) : Json(nullptr);
+    WriteJson(context.out, object);
+  } else {
+    context.out << (seconds ? fmt::format("{:.3f}", *seconds) : "never") << '\n';
+  }
+  return kExitSuccess;
+}
+
+int RunExpire(const Context& context) {
+  const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
+  if (!key) return FailOnUsage(context, Sentence(key.error()));
+  Result<Expiry> expiry = Expiry::Never();
+  if (context.arguments[1] != "never") expiry = ReadTtl(context.arguments[1]);
+  if (!expiry) return FailOnUsage(context, Sentence(expiry.error()) + ", or `never`");
+  const Status status = context.session->Touch(key.value(), expiry.value());
+  if (!status) return FailOnKey(context, key.value(), status.error());
+  SayDone(context, key.value(), "touched");
   return kExitSuccess;
 }
 
@@ -97,11 +151,37 @@ Command PutCommand() {
           "\\xHH\n"
           "stand for bytes that a shell cannot pass. With --value_file=FILE (or - for standard\n"
           "input) the value is the whole content of a file, and VALUE is left out.\n"
+          "With --ttl=SECONDS the key expires: from then on it is absent. Without, it never does, "
+          "also if\nit did before.\n"
           "A key or value that begins with '-' goes behind '--': gossamer put -- -1 minus\n",
       .min_arguments = 1,
       .max_arguments = 2,
-      .flags = {"escaped", "value_file"},
+      .flags = {"escaped", "value_file", "ttl"},
       .run = RunPut};
+}
+
+Command TtlCommand() {
+  return {.name = "ttl",
+          .arguments = "KEY",
+          .summary = "print how long a key has still to live",
+          .details = "Prints seconds, or `never`. Exit status 1 if the key is absent.\n",
+          .min_arguments = 1,
+          .max_arguments = 1,
+          .flags = {"escaped"},
+          .run = RunTtl};
+}
+
+Command ExpireCommand() {
+  return {.name = "expire",
+          .arguments = "KEY SECONDS",
+          .summary = "say when a key expires",
+          .details =
+              "The key keeps its value, and is absent after so many seconds; `never` in their "
+              "place: it\ndoes not expire any more. Exit status 1 if the key is absent.\n",
+          .min_arguments = 2,
+          .max_arguments = 2,
+          .flags = {"escaped"},
+          .run = RunExpire};
 }
 
 Command GetCommand() {

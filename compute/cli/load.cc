@@ -92,7 +92,7 @@ class LoadWorker {
       }
       pairs_.clear();
       for (const LoadBatch::Line& line : batch->lines) {
-        pairs_.push_back({batch->key(line), batch->value(line)});
+        pairs_.push_back({batch->key(line), batch->value(line), line.expiry});
       }
       batch->is_sorted ? LoadAll(*batch) : PutAll(*batch);
     }

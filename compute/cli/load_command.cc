@@ -129,7 +129,9 @@ Command LoadCommand() {
       .details =
           R"(Lines are key<TAB>value; a lone key has an empty value, and so an empty line is the empty
 key. \t \n \\ \xHH are escapes, every other byte (a carriage return too) stands for itself.
---raw: there are no escapes, and a backslash stands for itself, as in lists of file names.
+key\@1800000000000<TAB>value: the key expires then, in milliseconds since 1970, as dump writes it.
+--raw: there are no escapes and no times, and a backslash stands for itself, as in lists of file
+names.
 The later line of a key wins. A bad line ends the load (--on_error=stop: the lines before it
 are stored, exit status 1) or is reported and passed over (--on_error=skip, exit status 1 at
 the end). Ctrl-C finishes what is in flight and exits with 130. Whatever ends a load, it says

@@ -3,12 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 
 #include "common/text/escape.h"
 #include "common/text/human.h"
 
 namespace gossamer::cli {
 namespace {
+
+constexpr std::string_view kExpiryMark = "\\@";
 
 // Appends the bytes that `text`, from `begin` to before `end`, stands for.
 Status AppendField(std::string_view text, size_t begin, size_t end, LineForm form,
@@ -23,10 +27,36 @@ Status AppendField(std::string_view text, size_t begin, size_t end, LineForm for
   return Ok();
 }
 
+// Takes the time off the end of `key`, if it has one. Of a key that has a backslash there, which is
+// written as \\, the number of backslashes before the @ is even.
+Status TakeExpiry(std::string_view& key, Expiry& expiry) {
+  const size_t at = key.rfind(kExpiryMark);
+  if (at == std::string_view::npos) return Ok();
+  size_t backslashes = 1;
+  while (backslashes <= at && key[at - backslashes] == '\\') ++backslashes;
+  if (backslashes % 2 == 0) return Ok();
+  const std::string_view digits = key.substr(at + kExpiryMark.size());
+  uint64_t ms = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ms);
+  if (error != std::errc() || end != digits.data() + digits.size() || ms == 0) {
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("byte {}: behind \\@ stands the time when the key expires, in "
+                                 "milliseconds since 1970, and nothing else",
+                                 at + 1));
+  }
+  expiry = Expiry::At(ms);
+  key = key.substr(0, at);
+  return Ok();
+}
+
 Status Decode(std::string_view text, LineForm form, const StoreParameters& parameters,
               LoadBatch::Line& line, std::string& bytes) {
   const size_t tab = std::min(text.find('\t'), text.size());
-  BOOST_OUTCOME_TRYV(AppendField(text, 0, tab, form, bytes));
+  std::string_view key = text.substr(0, tab);
+  if (form == LineForm::kEscaped) {
+    BOOST_OUTCOME_TRYV(TakeExpiry(key, line.expiry));
+  }
+  BOOST_OUTCOME_TRYV(AppendField(text, 0, key.size(), form, bytes));
   line.key_bytes = bytes.size() - line.at;
   if (line.key_bytes > parameters.max_key_bytes) {
     return MakeError(Code::kInvalidArgument,
@@ -47,9 +77,15 @@ Status Decode(std::string_view text, LineForm form, const StoreParameters& param
 
 }  // namespace
 
+void AppendExpiry(Expiry expiry, std::string& line) {
+  if (!expiry.is_never())
+    fmt::format_to(std::back_inserter(line), "{}{}", kExpiryMark, expiry.at_ms());
+}
+
 size_t MaxLineBytes(const StoreParameters& parameters) {
   constexpr size_t kEscapedByte = 4;  // \xHH
-  return kEscapedByte * (parameters.max_key_bytes + size_t{kMaxValueBytes} + 1);
+  constexpr size_t kExpiryBytes = 32;
+  return kEscapedByte * (parameters.max_key_bytes + size_t{kMaxValueBytes} + 1) + kExpiryBytes;
 }
 
 Result<LoadBatch::Line> DecodeLine(std::string_view text, LineForm form,

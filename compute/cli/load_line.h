@@ -1,5 +1,6 @@
 // One line of a load file: `key<TAB>value`, or a key alone, with an empty value. The first TAB
-// separates; further ones belong to the value.
+// separates; further ones belong to the value. A key that expires has \@ and the time behind it, in
+// milliseconds since 1970: `key\@1800000000000<TAB>value`.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "gossamer/expiry.h"
 #include "proto/region.h"
 
 namespace gossamer::cli {
@@ -20,6 +22,7 @@ struct LoadBatch {
     size_t at = 0;
     size_t key_bytes = 0;
     size_t value_bytes = 0;
+    Expiry expiry = {};
   };
 
   std::string bytes;
@@ -34,7 +37,10 @@ struct LoadBatch {
   }
 };
 
-// Whether a backslash in a line begins an escape of escape.h, or stands for itself.
+// Appends what follows the key in a line; nothing if it never expires.
+void AppendExpiry(Expiry expiry, std::string& line);
+
+// Whether a backslash in a line begins an escape of escape.h, or a time, or stands for itself.
 enum class LineForm { kEscaped, kRaw };
 
 // The longest line accepted: a key and a value of maximum length, fully escaped.

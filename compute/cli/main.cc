@@ -34,6 +34,8 @@ DEFINE_uint32(reconnect_ms, 10000,
               "(gossamer-memory --region), before they end as NodeUnreachable");
 DEFINE_bool(json, false, "print results as JSON");
 DEFINE_bool(escaped, false, "keys and values have \\t \\n \\\\ \\xHH escapes, given and printed");
+DEFINE_string(ttl, "",
+              "put: seconds until the key expires, such as 60 or 0.5; without, it never does");
 DEFINE_string(value_file, "", "put: take the value from this file; - is standard input");
 DEFINE_string(output, "", "get: write the value into this file as it is; - is standard output");
 DEFINE_string(from, "", "scan, delete: first key");
@@ -136,6 +138,7 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   CommandOptions options;
   options.json = FLAGS_json;
   options.escaped = FLAGS_escaped;
+  options.ttl = FLAGS_ttl;
   options.value_file = FLAGS_value_file;
   options.output = FLAGS_output;
   options.scan.from = FLAGS_from;

@@ -11,6 +11,7 @@
 #include "common/text/human.h"
 #include "common/text/progress.h"
 #include "compute/cli/command.h"
+#include "compute/cli/load_line.h"
 #include "compute/cli/report.h"
 
 namespace gossamer::cli {
@@ -22,25 +23,33 @@ constexpr uint64_t kProgressKeys = 256;
 // Collects lines and writes them in blocks.
 class LineWriter {
  public:
-  LineWriter(const Context& context, bool keys_only, bool shows_progress)
+  enum class What : uint8_t {
+    kKeys,
+    kValues,   // with their keys
+    kRecords,  // the same, and the times when keys expire: a dump
+  };
+
+  LineWriter(const Context& context, What what)
       : context_(context),
-        keys_only_(keys_only),
-        progress_({.verb = "dumping", .unit = "keys", .enabled = shows_progress}) {}
+        what_(what),
+        progress_({.verb = "dumping", .unit = "keys", .enabled = what == What::kRecords}) {}
 
   // Whether the output accepts more, and nobody has asked to stop.
   bool goes_on() const { return context_.out.good() && !context_.stop.raised(); }
 
-  void Add(std::string_view key, std::string_view value) {
+  void Add(const KeyValueView& pair) {
     if (context_.options.json) {
       Json object;
-      AddBytes(object, "key", key);
-      if (!keys_only_) AddBytes(object, "value", value);
+      AddBytes(object, "key", pair.key);
+      if (what_ != What::kKeys) AddBytes(object, "value", pair.value);
+      if (!pair.expiry.is_never()) object["expires_at"] = pair.expiry.at_ms();
       text_ += object.dump();
     } else {
-      AppendEscaped(key, text_);
-      if (!keys_only_) {
+      AppendEscaped(pair.key, text_);
+      if (what_ == What::kRecords) AppendExpiry(pair.expiry, text_);
+      if (what_ != What::kKeys) {
         text_ += '\t';
-        AppendEscaped(value, text_);
+        AppendEscaped(pair.value, text_);
       }
     }
     text_ += '\n';
@@ -74,7 +83,7 @@ class LineWriter {
   }
 
   const Context& context_;
-  const bool keys_only_;
+  const What what_;
   Progress progress_;
   std::string text_;
   uint64_t keys_ = 0;
@@ -120,7 +129,9 @@ bool IsEverything(std::span<const MissingKeys> missing) {
 // Returns the exit status.
 int WriteAll(const Context& context, ScanCursor& cursor, LineWriter& writer) {
   bool more = true;
-  while (writer.goes_on() && (more = cursor.Next())) writer.Add(cursor.key(), cursor.value());
+  while (writer.goes_on() && (more = cursor.Next())) {
+    writer.Add({cursor.key(), cursor.value(), cursor.expiry()});
+  }
   const int exit_status = writer.Finish(more);
   if (exit_status != kExitSuccess || cursor.status()) return exit_status;
   const int failed = Fail(context, cursor.status().error());
@@ -132,12 +143,11 @@ int WriteAll(const Context& context, ScanCursor& cursor, LineWriter& writer) {
 int DumpWithoutRoot(const Context& context) {
   std::ostream& err = context.err;
   err << "gossamer: the root cannot be read: looking for leaves in the memory of all servers\n";
-  LineWriter writer(context, false, true);
-  const Result<SalvageReport> found =
-      Store::Salvage(context.open, [&](std::string_view key, std::string_view value) {
-        writer.Add(key, value);
-        return writer.goes_on();
-      });
+  LineWriter writer(context, LineWriter::What::kRecords);
+  const Result<SalvageReport> found = Store::Salvage(context.open, [&](const KeyValueView& pair) {
+    writer.Add(pair);
+    return writer.goes_on();
+  });
   const int exit_status = writer.Finish(found && context.stop.raised());
   if (!found) return Fail(context, found.error());
   if (exit_status != kExitSuccess) return exit_status;
@@ -161,7 +171,7 @@ int RunScan(const Context& context) {
   range.from = std::move(keys.value().from);
   range.to = std::move(keys.value().to);
   range.prefix = std::move(keys.value().prefix);
-  LineWriter writer(context, range.keys_only, false);
+  LineWriter writer(context, range.keys_only ? LineWriter::What::kKeys : LineWriter::What::kValues);
   return WriteAll(context, *context.session->Scan(range), writer);
 }
 
@@ -170,7 +180,7 @@ int RunDump(const Context& context) {
   ScanOptions everything;
   everything.salvage = context.options.salvage;
   const std::unique_ptr<ScanCursor> cursor = context.session->Scan(everything);
-  LineWriter writer(context, false, true);
+  LineWriter writer(context, LineWriter::What::kRecords);
   const int exit_status = WriteAll(context, *cursor, writer);
   const std::span<const MissingKeys> missing = cursor->missing();
   if (exit_status == kExitSuccess && IsEverything(missing)) {
@@ -208,7 +218,9 @@ Command DumpCommand() {
       .summary = "print the whole store in the form that load reads",
       .details =
           "Prints key<TAB>value lines in the order of the keys; any bytes survive dump and load.\n"
-          "With --json, an object a line.\n"
+          "With --json, an object a line. Of a key that expires, \\@ and the time, in milliseconds "
+          "since 1970,\n"
+          "follow the key: key\\@1800000000000<TAB>value; in JSON, expires_at.\n"
           "What others write meanwhile is in it or not: it is no snapshot.\n"
           "Where a part of the store cannot be reached, --salvage writes the rest, says what is "
           "missing\n"

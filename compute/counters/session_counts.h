@@ -109,6 +109,7 @@ struct LiveCounters {
   LiveCacheCounts cache;
   LiveLockCounts locks;
   LiveCount rereads;
+  LiveCount expired;
 
   // Adds the verbs of an operation that has ended. NotFound and AlreadyExists count as an
   // operation, other errors do not.
@@ -126,6 +127,7 @@ struct LiveCounters {
     counters.cache = cache.Read();
     counters.locks = locks.Read();
     counters.rereads = rereads.Read();
+    counters.expired = expired.Read();
     return counters;
   }
 };

@@ -181,7 +181,6 @@ TEST_F(GatewayTest, RefusesCommandsOfRedisByTheirNames) {
        {std::pair("BRPOP", "-ERR there are no lists in Gossamer"),
         std::pair("setbit", "-ERR there are no bitmaps in Gossamer"),
         std::pair("MSETNX", "-ERR a command writes one key at a time"),
-        std::pair("Expire", "-ERR keys do not expire in Gossamer"),
         std::pair("evalsha_ro", "-ERR there are no scripts"),
         std::pair("ZADD", "-ERR there are no sorted sets"),
         std::pair("geoadd", "-ERR there are no geospatial indexes"),
@@ -203,9 +202,10 @@ TEST_F(GatewayTest, RefusesWithASentence) {
   client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
   client.Expect(Request({"MSET", "a", "1", "b"}),
                 "-ERR wrong number of arguments for 'mset' command\r\n");
-  client.Expect(
-      Request({"SET", "k", "v", "EX", "5"}),
-      "-ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL\r\n");
+  client.Expect(Request({"SET", "k", "v", "EX", "0"}),
+                "-ERR invalid expire time in 'set' command\r\n");
+  client.Expect(Request({"EXPIRE", "k", "ten"}),
+                "-ERR value is not an integer or out of range\r\n");
   client.Expect(Request({"SET", "k", "v", "NX", "XX"}), "-ERR syntax error\r\n");
   for (const char* const cursor : {"77", "x", "9223372036854775808", "18446744073709551616"}) {
     client.Expect(Request({"SCAN", cursor}), "-ERR invalid cursor\r\n");

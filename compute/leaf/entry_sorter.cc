@@ -18,6 +18,12 @@ ScanEntry::Kind KindOf(Entry::Kind kind) {
   return kind == Entry::Kind::kBlock ? Known::kReference : Known::kLong;
 }
 
+// As ScanEntry has it.
+uint8_t ExpiryAt(const Entry& entry) {
+  static_assert(kMaxInlineValueBytes + 1 <= UINT8_MAX);
+  return static_cast<uint8_t>(entry.expires() ? entry.stored.size() + 1 : 0);
+}
+
 }  // namespace
 
 size_t EntrySorter::AppendSorted(const LeafView& leaf, KeyArena& arena,
@@ -52,7 +58,7 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
   if (!array || array->key_bytes < sizeof *word) {
     group.ForEach([&](const Entry& other) {
       *entry++ = {other.key.data(), static_cast<uint32_t>(other.stored.size()),
-                  static_cast<uint8_t>(other.key.size()), KindOf(other.kind)};
+                  static_cast<uint8_t>(other.key.size()), KindOf(other.kind), ExpiryAt(other)};
       has_long_ = has_long_ || other.is_long();
       *word++ = KeyPrefix(other.key);
     });
@@ -61,10 +67,11 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
   const uint32_t stride = array->stride();
   const auto key_bytes = static_cast<uint8_t>(array->key_bytes);
   const Kind kind = KindOf(array->kind);
+  const auto expiry_at = static_cast<uint8_t>(array->expires ? array->stored_bytes + 1 : 0);
   has_long_ = has_long_ || kind == Kind::kLong;
   const char* from = array->first;
   for (uint32_t i = 0; i < group.count(); ++i, from += stride) {
-    *entry++ = {from, array->stored_bytes, key_bytes, kind};
+    *entry++ = {from, array->stored_bytes, key_bytes, kind, expiry_at};
     *word++ = KeyPrefix({from, sizeof *word});
   }
 }
@@ -97,7 +104,7 @@ void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) 
     copy(other.key.data(), other.key.size() + other.StoredAndExpiryBytes());
     const KeyView key(begin, prefix.size() + other.key.size());
     *entry++ = {begin, static_cast<uint32_t>(other.stored.size()), static_cast<uint8_t>(key.size()),
-                KindOf(other.kind)};
+                KindOf(other.kind), ExpiryAt(other)};
     has_long_ = has_long_ || other.is_long();
     *word++ = KeyPrefix(key);
   });

@@ -120,7 +120,7 @@ LeafEditor::Found LeafEditor::FindIn(uint32_t number, KeyView key) const {
   const GroupView& unit = Unit(number);
   // In place: to copy an entry just made stalls on store forwarding.
   Found found{.entry = unit.Find(key), .unit = number};
-  if (!found.entry && key.size() > geometry_.max_suffix_bytes()) {
+  if (!found.entry && key.size() > geometry_.max_suffix_bytes(true)) {
     // Different keys may have one hash.
     found.entry = unit.FindLong(key, KeyHash(key), [&](const Entry& entry) {
       const Key* const whole = LongKeyOf(entry);
@@ -129,6 +129,13 @@ LeafEditor::Found LeafEditor::FindIn(uint32_t number, KeyView key) const {
     });
   }
   return found;
+}
+
+bool LeafEditor::HasExpired(const Entry& entry) const { return clock_->MayHaveExpired(entry); }
+
+uint64_t LeafEditor::TimeOf(Expiry expiry, uint64_t before) const {
+  if (expiry.keeps() && rules::LosesTime()) return 0;
+  return expiry.Resolve([this] { return clock_->LatestMs(); }, before);
 }
 
 LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
@@ -141,34 +148,58 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   }
   if (old.is_unsure) return Applied::kUnknown;
   if (old.entry && old.unit == overflow) has_used_overflow_ = true;
+  const bool has_expired = old.entry && HasExpired(*old.entry);
+  const bool is_there = old.entry && !has_expired;
   // A key without the prefix of the leaf's own needs a shorter one, with which the leaf is arranged
   // anew.
   const bool has_prefix = Unit(write.unit).HasPrefix(key);
-  const size_t longest = geometry_.max_suffix_bytes();
-  const bool is_too_long = !write.entry.is_long() && key.size() > longest &&
-                           (write.is_too_long || !has_prefix ||
-                            key.size() > Unit(write.unit).bounds().LongestKey(longest));
+  const auto is_too_long = [&](bool expires) {
+    const size_t longest = geometry_.max_suffix_bytes(expires);
+    return !write.entry.is_long() && key.size() > longest &&
+           (write.is_too_long || !has_prefix ||
+            key.size() > Unit(write.unit).bounds().LongestKey(longest));
+  };
   WriteMode mode = write.mode;
+  Expiry expiry = write.expiry;
+  bool is_touch = false;
   if (mode == WriteMode::kModify) {
-    if (!Decide(write, old.entry, is_too_long)) return Applied::kRefused;
-    const bool is_put = write.modification->change().kind == ValueModifier::Kind::kPut;
-    mode = is_put ? WriteMode::kPut : WriteMode::kDelete;
+    if (!Decide(write, is_there ? old.entry : std::nullopt,
+                {is_too_long(false), is_too_long(true)})) {
+      return Refuse(old, has_expired, write);
+    }
+    const ValueModifier::Change& change = write.modification->change();
+    expiry = change.expiry;
+    is_touch = change.kind == ValueModifier::Kind::kTouch;
+    mode = change.kind == ValueModifier::Kind::kDelete ? WriteMode::kDelete : WriteMode::kPut;
+    if (is_touch) {
+      write.entry.stored = old.entry->stored;
+      write.entry.kind = old.entry->kind;
+    }
   }
-  if (old.entry ? mode == WriteMode::kInsert
-                : mode == WriteMode::kUpdate || mode == WriteMode::kDelete) {
-    write.status = MakeError(old.entry ? Code::kAlreadyExists : Code::kNotFound);
-    return Applied::kRefused;
+  if (mode == WriteMode::kExpire) {
+    if (!old.entry || !rules::MayExpire(has_expired)) {
+      write.status = MakeError(Code::kNotFound);
+      return Applied::kRefused;
+    }
+  } else if (is_there ? mode == WriteMode::kInsert
+                      : mode == WriteMode::kUpdate || mode == WriteMode::kDelete) {
+    write.status = MakeError(is_there ? Code::kAlreadyExists : Code::kNotFound);
+    return Refuse(old, has_expired, write);
   }
-  if (is_too_long && mode != WriteMode::kDelete) return Applied::kTooLong;
-  const std::optional<BlockRef> replaced =
-      old.entry && old.entry->has_block() ? std::optional(old.entry->block()) : std::nullopt;
-
-  if (mode == WriteMode::kDelete) {
-    if (removed_count_ == kMaxRemoved) return Applied::kLater;
-    Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, std::nullopt);  // Less always fits.
-    removed_[removed_count_++] = write.hash;
+  if (Removes(mode)) {
+    if (!Remove(old, write)) return Applied::kLater;
     write.kind = OperationClass::kDelete;
-  } else if (old.entry && HaveOneForm(*old.entry, write.entry)) {
+    if (!write.status) write.status = Ok();
+    return Applied::kChanged;
+  }
+
+  // Before it is overwritten.
+  const std::optional<BlockRef> replaced = old.entry && old.entry->has_block() && !is_touch
+                                               ? std::optional(old.entry->block())
+                                               : std::nullopt;
+  write.entry.expires_at = TimeOf(expiry, is_there ? old.entry->expires_at : 0);
+  if (is_too_long(write.entry.expires())) return Applied::kTooLong;
+  if (old.entry && HaveOneForm(*old.entry, write.entry)) {
     OverwriteStored(bytes(old.unit), leaf_, old.unit, within_, *old.entry, write.entry);
     changed_ |= 1u << old.unit;
   } else if (old.entry) {
@@ -191,14 +222,32 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     }
   }
   if (mode == WriteMode::kPut) {
-    write.kind = old.entry ? OperationClass::kUpdate : OperationClass::kInsert;
+    write.kind = is_there ? OperationClass::kUpdate : OperationClass::kInsert;
   }
   if (!write.status) write.status = Ok();
   write.replaced = replaced;
   return Applied::kChanged;
 }
 
-bool LeafEditor::Decide(LeafWrite& write, const std::optional<Entry>& old, bool needs_block) {
+bool LeafEditor::Remove(const Found& old, LeafWrite& write) {
+  if (removed_count_ == kMaxRemoved) return false;
+  const std::optional<BlockRef> block =
+      old.entry->has_block() ? std::optional(old.entry->block()) : std::nullopt;
+  Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, std::nullopt);  // Less always fits.
+  removed_[removed_count_++] = write.hash;
+  write.replaced = block;
+  return true;
+}
+
+LeafEditor::Applied LeafEditor::Refuse(const Found& old, bool has_expired, LeafWrite& write) {
+  // Only what is noted for a plan decides nothing yet.
+  const bool must_go = has_expired && !write.is_noted();
+  if (must_go && !Remove(old, write)) return Applied::kLater;
+  return Applied::kRefused;
+}
+
+bool LeafEditor::Decide(LeafWrite& write, const std::optional<Entry>& old,
+                        Modification::NeedsBlock needs_block) {
   Modification& modification = *write.modification;
   write.replaced.reset();
   if (!modification.Decide(old, needs_block)) return false;
@@ -241,8 +290,8 @@ bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
 bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {
   const Found old = Find(entry.key, home);
   if (!old.entry || !HaveOneForm(*old.entry, entry)) return false;
-  const auto at = static_cast<size_t>(old.entry->stored.data() -
-                                      reinterpret_cast<const char*>(image_.data()));
+  const auto at =
+      static_cast<size_t>(old.entry->stored.data() - reinterpret_cast<const char*>(image_.data()));
   OverwriteUnsealed(image_, at, entry);
   changed_ |= 1u << old.unit;
   return true;

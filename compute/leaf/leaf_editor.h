@@ -24,8 +24,10 @@
 #include <vector>
 
 #include "common/status.h"
+#include "compute/leaf/expiry_clock.h"
 #include "compute/leaf/modification.h"
 #include "gossamer/counters.h"
+#include "gossamer/expiry.h"
 #include "proto/leaf.h"
 
 namespace gossamer {
@@ -37,28 +39,42 @@ inline constexpr size_t kSparseFraction = 4;
 // Long keys of a leaf that were read from their blocks, by the blocks' pointers.
 using LongKeys = std::map<uint64_t, Key>;
 
-enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete, kModify };
-// The modes of plain writes: all but kModify, which needs a Modification.
+enum class WriteMode : uint8_t {
+  kPut,
+  kInsert,
+  kUpdate,
+  kDelete,
+  kModify,  // needs a Modification
+  kExpire,  // deletes a key that has expired; a sweep's
+};
+// The modes of plain writes, the first ones.
 inline constexpr size_t kWriteModes = 4;
 static_assert(static_cast<size_t>(WriteMode::kDelete) + 1 == kWriteModes);
 
+// Whether a write of that mode stores nothing.
+constexpr bool Removes(WriteMode mode) {
+  return mode == WriteMode::kDelete || mode == WriteMode::kExpire;
+}
+
 // How a write is classified until it has run.
 constexpr OperationClass ClassOf(WriteMode mode) {
-  if (mode == WriteMode::kDelete) return OperationClass::kDelete;
+  if (Removes(mode)) return OperationClass::kDelete;
   return mode == WriteMode::kInsert ? OperationClass::kInsert : OperationClass::kUpdate;
 }
 
 // One write, and its result.
 struct LeafWrite {
   WriteMode mode = WriteMode::kPut;
-  uint64_t hash = 0;         // KeyHash of the key
-  uint32_t unit = 0;         // the key's home group in this store's leaves
-  Entry entry;               // of a delete, the key alone
+  uint64_t hash = 0;  // KeyHash of the key
+  uint32_t unit = 0;  // the key's home group in this store's leaves
+  Entry entry;        // of a delete, the key alone. When it expires follows from `expiry`
+  Expiry expiry;
   bool is_new = false;       // the key is probably not there yet
   bool is_too_long = false;  // a split found that the leaf takes the key as a long one only
   Modification* modification = nullptr;  // of kModify, which decides what becomes of the key
 
-  // The result, once the write was applied and the leaf was written.
+  // The result, once the write was applied and the leaf was written. Also a write that is refused
+  // may have removed an entry, which had expired.
   OperationClass kind = OperationClass::kUpdate;
   Status status = Ok();  // NotFound, AlreadyExists: nothing was changed
   std::optional<BlockRef> replaced;
@@ -67,6 +83,12 @@ struct LeafWrite {
     hash = KeyHash(key);
     unit = geometry.GroupOf(hash);
     entry.key = key;
+  }
+  // A modification says only when it is done.
+  bool MayExpire() const { return mode == WriteMode::kModify || !expiry.is_never(); }
+  // Whether it was applied, and ended as `code` because of what the leaf has.
+  static bool IsRefusal(Code code) {
+    return code == Code::kNotFound || code == Code::kAlreadyExists;
   }
   // Whether it was applied, and has only noted what the leaf stores: it has to read or to write a
   // block.
@@ -118,10 +140,10 @@ class LeafEditor {
     kLater,    // not together with what was applied before (rule W3)
   };
 
-  // `within`: as for GroupView::Parse.
+  // `within`: as for GroupView::Parse. `clock` outlives the editor.
   LeafEditor(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry,
-             KeyView within)
-      : image_(image), leaf_(leaf), geometry_(geometry), within_(within) {}
+             KeyView within, const ExpiryClock& clock)
+      : image_(image), leaf_(leaf), geometry_(geometry), within_(within), clock_(&clock) {}
 
   // Call after the bytes of unit `number` were read under the lock. Returns false if they are not
   // valid, or not of the known units' version.
@@ -176,6 +198,10 @@ class LeafEditor {
   bool Admits(const LeafWrite& write) const { return Unit(write.unit).Admits(write.entry.key); }
   // Applies `write`, whose home group is known.
   Applied Apply(LeafWrite& write);
+  // Whether `entry` counts as absent, and is to be removed.
+  bool HasExpired(const Entry& entry) const;
+  // When a key expires that is written now with `expiry`, and did so at `before`; 0: never.
+  uint64_t TimeOf(Expiry expiry, uint64_t before) const;
   // Overwrites what is stored for the key of `entry`, whose home group is known, if that has the
   // same length and kind.
   // Returns false, and changes nothing, if not. Many such writes cost one checksum for each unit:
@@ -213,8 +239,14 @@ class LeafEditor {
   void SetView(uint32_t number, const GroupView& view) {
     std::construct_at(reinterpret_cast<GroupView*>(&views_[number * sizeof(GroupView)]), view);
   }
+  // Removes `old`, the entry of the key of `write`. Returns false if that has to wait for the next
+  // write of the leaf.
+  bool Remove(const Found& old, LeafWrite& write);
+  // The end of a write that changes nothing. `old`: what is there; if that has expired, it goes.
+  Applied Refuse(const Found& old, bool has_expired, LeafWrite& write);
   // Whether a modification changes a key of which the leaf has `old`. Sets the entry.
-  static bool Decide(LeafWrite& write, const std::optional<Entry>& old, bool needs_block);
+  static bool Decide(LeafWrite& write, const std::optional<Entry>& old,
+                     Modification::NeedsBlock needs_block);
   // Makes the view of unit `number` again, which was just sealed here.
   void AcceptOwn(uint32_t number);
   // As Find, in unit `number` alone.
@@ -229,6 +261,7 @@ class LeafEditor {
   RemotePtr leaf_;
   LeafGeometry geometry_;
   KeyView within_;
+  const ExpiryClock* clock_;
   // A GroupView for each known unit. The others are not constructed, as there may be many.
   alignas(GroupView) std::array<std::byte, kMaxUnits * sizeof(GroupView)> views_;
   uint32_t known_ = 0;

@@ -32,12 +32,14 @@ class LeafEditorTest : public ::testing::Test {
     EXPECT_TRUE(EncodeLeaf(image_, kLeaf, geometry_, empty));
     for (uint32_t unit = 0; unit < geometry_.units(); ++unit) EXPECT_TRUE(editor_.Accept(unit));
   }
-  Applied Apply(WriteMode mode, const std::string& key, const std::string& value = {}) {
+  Applied Apply(WriteMode mode, const std::string& key, const std::string& value = {},
+                Expiry expiry = {}) {
     last_ = LeafWrite();
     last_.mode = mode;
     last_.hash = KeyHash(key);
     last_.unit = geometry_.GroupOf(last_.hash);
     last_.entry = {key, value};
+    last_.expiry = expiry;
     return editor_.Apply(last_);
   }
   // What a reader of the image finds.
@@ -57,7 +59,12 @@ class LeafEditorTest : public ::testing::Test {
 
   const LeafGeometry geometry_{kNodeBytes};
   std::vector<std::byte> image_ = std::vector<std::byte>(kNodeBytes);
-  LeafEditor editor_{image_, kLeaf, geometry_, kLow};
+  struct ManualClock final : ExpiryClock {
+    uint64_t LatestMs() const override { return now_ms; }
+    uint64_t now_ms = 1000;
+  };
+  ManualClock clock_;
+  LeafEditor editor_{image_, kLeaf, geometry_, kLow, clock_};
   LeafWrite last_;
 };
 
@@ -101,6 +108,49 @@ TEST_F(LeafEditorTest, OverwritesValuesOfOneLength) {
   EXPECT_EQ(Content(), expected);
 }
 
+TEST_F(LeafEditorTest, WhatHasExpiredIsAbsentAndGoes) {
+  const auto put = [&](WriteMode mode, const std::string& key, const std::string& value,
+                       Expiry expiry) {
+    const Applied applied = Apply(mode, key, value, expiry);
+    editor_.ForgetChanges();
+    return applied;
+  };
+  EXPECT_EQ(put(WriteMode::kPut, "keya", "1", Expiry::At(1500)), Applied::kChanged);
+  EXPECT_EQ(put(WriteMode::kPut, "keyb", "1", Expiry::After(std::chrono::milliseconds(200))),
+            Applied::kChanged);
+  EXPECT_EQ(put(WriteMode::kInsert, "keya", "2", {}), Applied::kRefused);
+  EXPECT_EQ(Content().size(), 2U);
+  clock_.now_ms = 1200;
+  EXPECT_EQ(put(WriteMode::kPut, "keyb", "2", Expiry::At(2000)), Applied::kChanged);
+  EXPECT_EQ(last_.kind, OperationClass::kInsert);
+  clock_.now_ms = 1500;
+  EXPECT_EQ(put(WriteMode::kUpdate, "keya", "2", {}), Applied::kRefused);
+  EXPECT_EQ(last_.status.error().code, Code::kNotFound);
+  EXPECT_EQ(Content(), (std::map<std::string, std::string>{{"keyb", "2"}}))
+      << "a write that is refused because a key has expired removes it";
+  // A sweep removes what has expired, and nothing else.
+  EXPECT_EQ(put(WriteMode::kExpire, "keyb", "", {}), Applied::kRefused);
+  clock_.now_ms = 2000;
+  EXPECT_EQ(put(WriteMode::kExpire, "keyb", "", {}), Applied::kChanged);
+  EXPECT_EQ(last_.kind, OperationClass::kDelete);
+  EXPECT_TRUE(Content().empty());
+}
+
+TEST_F(LeafEditorTest, AnOverwriteClearsOrKeepsTheTime) {
+  const auto put = [&](const std::string& value, Expiry expiry) {
+    EXPECT_EQ(Apply(WriteMode::kPut, "keya", value, expiry), Applied::kChanged);
+    return last_.entry.expires_at;
+  };
+  EXPECT_EQ(put("1", Expiry::At(1500)), 1500U);
+  EXPECT_EQ(put("2", Expiry::Keep()), 1500U);
+  EXPECT_EQ(put("longer", Expiry::Keep()), 1500U);
+  EXPECT_EQ(put("3", Expiry::Never()), 0U);
+  EXPECT_EQ(put("4", Expiry::Keep()), 0U);
+  EXPECT_EQ(put("5", Expiry::At(1100)), 1100U);
+  clock_.now_ms = 1100;
+  EXPECT_EQ(put("6", Expiry::Keep()), 0U) << "there was nothing to keep";
+}
+
 // Rule W3: readers of single units must not see the key nowhere, or twice.
 TEST_F(LeafEditorTest, AKeyThatWasRemovedComesBackAfterTheWriteOnly) {
   EXPECT_EQ(Apply(WriteMode::kInsert, "keya", "1"), Applied::kChanged);
@@ -112,7 +162,7 @@ TEST_F(LeafEditorTest, AKeyThatWasRemovedComesBackAfterTheWriteOnly) {
 }
 
 TEST_F(LeafEditorTest, WithoutTheOverflowGroupItAsksForIt) {
-  LeafEditor part(image_, kLeaf, geometry_, kLow);
+  LeafEditor part(image_, kLeaf, geometry_, kLow, clock_);
   LeafWrite write;
   write.hash = KeyHash("keya");
   write.unit = geometry_.GroupOf(write.hash);

@@ -152,8 +152,8 @@ size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, const
   }
   const std::optional<size_t> end = PlaceAlike(entries, begin, most, fences_at);
   constexpr size_t kWord = sizeof(uint64_t);
-  are_words_ = end && entries[begin].key.size() == kWord &&
-               entries[begin].stored.size() == kWord && !entries[begin].expires();
+  are_words_ = end && entries[begin].key.size() == kWord && entries[begin].stored.size() == kWord &&
+               !entries[begin].expires();
   return end ? *end : PlaceMixed(entries, begin, most, prefix_bytes, fences_at);
 }
 
@@ -175,6 +175,7 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
   size_t capacity = 0;  // entries that a unit has room for
   size_t limit = 0;     // entries that the leaf may have
   uint32_t fullest = 0;
+  const size_t counted = geometry_.CountedBytes(first.key.size(), first.expires());
   size_t i = begin;
   for (; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
@@ -185,7 +186,7 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
           std::min<size_t>((geometry_.unit_bytes() - kGroupHeaderBytes - fences.high) / entry_bytes,
                            GroupView::kMaxEntries);
       limit = most.bytes / bytes_behind(most.prefix_bytes.value_or(fences.prefix));
-      if (fullest > capacity || first.key.size() > fences.longest) break;
+      if (fullest > capacity || counted > fences.longest) break;
     }
     if (i != begin && i - begin >= limit) break;
     const uint64_t hash = KeyHash(entry.key);
@@ -232,7 +233,7 @@ size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, cons
     if (entry.is_long()) {
       ++long_count;
     } else {
-      longest = std::max(longest, entry.key.size());
+      longest = std::max(longest, geometry_.CountedBytes(entry.key.size(), entry.expires()));
     }
     if (longest > fences.longest) return i;
     const size_t unstored =
@@ -304,7 +305,8 @@ LeafPacker::Placed LeafPacker::Place(const Supply& supply, const Most& most) {
   }
   if (count != 0 || rest == 0) return placed;
   const Entry& first = entries[supply.begin];
-  const bool is_too_long = !first.is_long() && first.key.size() > fences_at(supply.begin).longest;
+  const size_t counted = geometry_.CountedBytes(first.key.size(), first.expires());
+  const bool is_too_long = !first.is_long() && counted > fences_at(supply.begin).longest;
   if (!is_too_long) return placed;
   placed.end = place(own_fences_at);
   if (placed.end != supply.begin) {

@@ -33,6 +33,12 @@ class Modification {
   struct Stored {
     Entry::Kind kind = Entry::Kind::kInline;
     std::string bytes;
+    uint64_t expires_at = 0;
+  };
+  // Whether a leaf takes the key as a long one only, as a key that never expires, or that does.
+  struct NeedsBlock {
+    bool lasting = false;
+    bool expiring = false;
   };
 
   // `inline_bytes`: the longest value that a leaf takes.
@@ -56,23 +62,29 @@ class Modification {
     is_planned_ = false;
     state_ = State::kOpen;
   }
-  // Plans the write for what was noted. `value` is that of the key.
+  // Plans the write for what was noted. `value` is that of the key, and lives until the write has
+  // ended.
   void Plan(std::optional<std::string_view> value) {
-    change_ = Modify(value);
+    change_ = Modify(value, noted_ ? noted_->expires_at : 0);
     is_planned_ = true;
-    if (change_.kind == ValueModifier::Kind::kKeep) state_ = State::kKept;
+    using Kind = ValueModifier::Kind;
+    if (change_.kind == Kind::kTouch && must_store_) {
+      change_ = {Kind::kPut, *value, change_.expiry};
+    }
+    if (change_.kind == Kind::kKeep) state_ = State::kKept;
   }
 
   // Decides what is written to a leaf that has `old`. Sets `change` and `state`. Returns whether
   // anything is.
-  // `needs_block`: the leaf takes the key as a long one only.
-  bool Decide(const std::optional<Entry>& old, bool needs_block);
+  bool Decide(const std::optional<Entry>& old, NeedsBlock needs_block);
 
  private:
-  ValueModifier::Change Modify(std::optional<std::string_view> value) {
-    ValueModifier::Change change = modifier_.Modify(value);
-    const bool is_vain = change.kind == ValueModifier::Kind::kDelete && !value;
-    if (is_vain) change.kind = ValueModifier::Kind::kKeep;
+  ValueModifier::Change Modify(std::optional<std::string_view> value, uint64_t expires_at) {
+    using Kind = ValueModifier::Kind;
+    const Expiry expiry = expires_at == 0 ? Expiry::Never() : Expiry::At(expires_at);
+    ValueModifier::Change change = modifier_.Modify(value, expiry);
+    const bool is_vain = !value && (change.kind == Kind::kDelete || change.kind == Kind::kTouch);
+    if (is_vain) change.kind = Kind::kKeep;
     return change;
   }
   // Returns false: nothing is written yet.
@@ -83,6 +95,7 @@ class Modification {
   const size_t inline_bytes_;
   State state_ = State::kOpen;
   bool is_planned_ = false;
+  bool must_store_ = false;  // the leaf cannot keep the value where it is
   std::optional<Stored> noted_;
   ValueModifier::Change change_;
 };

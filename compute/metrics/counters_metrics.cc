@@ -82,6 +82,9 @@ void AddCounters(const Counters& counters, Families& families) {
   families.Counter("gossamer_rereads_total",
                    "Parts of nodes that were READ again because they were torn or had changed.",
                    counters.rereads);
+  families.Counter("gossamer_expired_keys_total",
+                   "Keys that had expired, and that this compute server deleted.",
+                   counters.expired);
 }
 
 Json CountersState(const Counters& counters) {
@@ -109,7 +112,8 @@ Json CountersState(const Counters& counters) {
             {"handed_over", counters.locks.handed_over},
             {"combined", counters.locks.combined},
             {"remote_retries", counters.locks.remote_retries}}},
-          {"rereads", counters.rereads}};
+          {"rereads", counters.rereads},
+          {"expired", counters.expired}};
 }
 
 }  // namespace gossamer

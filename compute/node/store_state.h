@@ -22,6 +22,7 @@
 #include "compute/session/return_waits.h"
 #include "compute/session/running_operations.h"
 #include "compute/session/servers.h"
+#include "compute/session/store_clock.h"
 #include "compute/session/store_events.h"
 #include "proto/leaf.h"
 #include "proto/region.h"
@@ -46,7 +47,8 @@ struct StoreState {
       : events(store_events),
         parameters(store_parameters),
         geometry(store_parameters),
-        inline_limits{geometry.max_suffix_bytes(), store_parameters.inline_value_bytes},
+        inline_limits{geometry.max_suffix_bytes(), geometry.max_suffix_bytes(true),
+                      store_parameters.inline_value_bytes},
         options(tree_options),
         seeds(options.seed != 0 ? options.seed : RandomId()),
         cache(options.cache_bytes),
@@ -70,6 +72,7 @@ struct StoreState {
   std::atomic<uint64_t> seeds;  // each session takes one
   Servers servers;
   ReturnWaits return_waits;
+  StoreClock clock;
   RunningOperations running;
   NodeCache cache;
   ReferenceCache references;

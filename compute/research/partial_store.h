@@ -53,8 +53,15 @@ class PartialSession : public Session {
  public:
   explicit PartialSession(std::string_view name) : name_(name) {}
 
-  Task<Status> AsyncInsert(std::string_view, std::string_view) override { co_return Absent(); }
-  Task<Status> AsyncUpdate(std::string_view, std::string_view) override { co_return Absent(); }
+  using Session::AsyncInsert, Session::AsyncPut, Session::AsyncUpdate;
+  Task<Result<ExpiringValue>> AsyncGetWithExpiry(std::string_view) override { co_return Absent(); }
+  Task<Status> AsyncInsert(std::string_view, std::string_view, Expiry) override {
+    co_return Absent();
+  }
+  Task<Status> AsyncUpdate(std::string_view, std::string_view, Expiry) override {
+    co_return Absent();
+  }
+  uint64_t StoreTimeMs() const override { return 0; }
   Task<Status> AsyncModify(std::string_view, ValueModifier&) override { co_return Absent(); }
   Task<Status> AsyncDelete(std::string_view) override { co_return Absent(); }
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {
@@ -78,6 +85,9 @@ class PartialSession : public Session {
     co_return SortedLoad{0, Absent()};
   }
   Task<RangeDeletion> AsyncDeleteRange(KeyRange, std::function<bool(uint64_t)>) override {
+    co_return RangeDeletion{0, Absent()};
+  }
+  Task<RangeDeletion> AsyncDeleteExpired(std::function<bool(uint64_t)>) override {
     co_return RangeDeletion{0, Absent()};
   }
 

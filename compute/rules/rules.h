@@ -259,4 +259,15 @@ bool MayReplace(bool is_lost, const WasLost& was_lost) {
 // P4: a repair changes nothing before an epoch has passed.
 inline bool AwaitsEpochBeforeRepair() { return !IsBroken(Mutant::kP4); }
 
+// -- Expiry
+
+// X1: a reader takes a key for alive until its time may have come. That it has expired, only who
+// holds the leaf's lock says, and removes it.
+inline bool IgnoresExpiry() { return IsBroken(Mutant::kX1); }
+inline bool SaysGoneWithoutLock() { return IsBroken(Mutant::kX1Gone); }
+// X3: who overwrites a key keeps its time if the write says so.
+inline bool LosesTime() { return IsBroken(Mutant::kX3); }
+// X4: a sweep removes a key only if what is there under the lock has expired.
+inline bool MayExpire(bool has_expired) { return has_expired || IsBroken(Mutant::kX4); }
+
 }  // namespace gossamer::rules

@@ -8,10 +8,13 @@ namespace gossamer {
 Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server) {
   control::RegisterRequest request;
   request.process = OwnProcessName();
+  const StoreClock::Time asked = endpoint.Now();
   BOOST_OUTCOME_CO_TRY(reply,
                        co_await CallControl<control::RegisterReply>(endpoint, server, request));
-  co_return Registration{
-      {static_cast<ComputeId>(reply.compute_id), reply.incarnation}, reply.lease_ms, reply.usage};
+  co_return Registration{{static_cast<ComputeId>(reply.compute_id), reply.incarnation},
+                         reply.lease_ms,
+                         reply.usage,
+                         {reply.clock_us, asked, endpoint.Now()}};
 }
 
 Task<Result<Registration>> ReplaceAndRegister(Endpoint& endpoint, ServerId server) {

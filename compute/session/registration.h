@@ -15,6 +15,7 @@
 #include "common/fabric/endpoint.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/session/store_clock.h"
 #include "proto/control.h"
 #include "proto/lock_word.h"
 
@@ -39,6 +40,7 @@ struct Registration {
   Lease lease;
   uint32_t lease_ms = 0;  // the lease ends if not renewed within this time; 0: never
   control::Usage usage;   // of the memory server
+  StoreClock::Sample clock = {};
 };
 
 // Registers over the endpoint's queue pair to `server`.

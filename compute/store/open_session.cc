@@ -38,22 +38,30 @@ Task<Result<std::string>> OpenSession::AsyncGet(std::string_view key) {
 
 // Likewise a write that is one of few: a group has its own cost. (running() includes the session's
 // background tasks.)
-Task<Status> OpenSession::AsyncWrite(std::string_view key, std::string_view value, WriteMode mode) {
+Task<Status> OpenSession::AsyncWrite(std::string_view key, std::string_view value, WriteMode mode,
+                                     Expiry expiry) {
   const bool is_one_of_few = !tree_->gathered_puts().is_open(mode) && scheduler_.running() <= kFew;
-  return is_one_of_few ? tree_->writer().WriteUntilDone(key, value, mode)
-                       : tree_->gathered_puts().Write(key, value, mode);
+  return is_one_of_few ? tree_->writer().WriteUntilDone(key, value, mode, nullptr, expiry)
+                       : tree_->gathered_puts().Write(key, value, mode, expiry);
 }
 
-Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value) {
-  return AsyncWrite(key, value, WriteMode::kPut);
+Task<Result<ExpiringValue>> OpenSession::AsyncGetWithExpiry(std::string_view key) {
+  uint64_t expires_at = 0;
+  BOOST_OUTCOME_CO_TRY(value, co_await tree_->getter().GetWithExpiry(key, expires_at));
+  co_return ExpiringValue{std::move(value),
+                          expires_at == 0 ? Expiry::Never() : Expiry::At(expires_at)};
 }
 
-Task<Status> OpenSession::AsyncInsert(std::string_view key, std::string_view value) {
-  return AsyncWrite(key, value, WriteMode::kInsert);
+Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value, Expiry expiry) {
+  return AsyncWrite(key, value, WriteMode::kPut, expiry);
 }
 
-Task<Status> OpenSession::AsyncUpdate(std::string_view key, std::string_view value) {
-  return AsyncWrite(key, value, WriteMode::kUpdate);
+Task<Status> OpenSession::AsyncInsert(std::string_view key, std::string_view value, Expiry expiry) {
+  return AsyncWrite(key, value, WriteMode::kInsert, expiry);
+}
+
+Task<Status> OpenSession::AsyncUpdate(std::string_view key, std::string_view value, Expiry expiry) {
+  return AsyncWrite(key, value, WriteMode::kUpdate, expiry);
 }
 
 Task<Status> OpenSession::AsyncDelete(std::string_view key) {
@@ -83,7 +91,7 @@ Task<void> OpenSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
 Task<void> OpenSession::AsyncMultiDelete(std::span<const std::string_view> keys,
                                          std::span<Status> results) {
   assert(results.size() == keys.size());
-  return tree_->batches().Delete(keys, results);
+  return tree_->batches().Remove(keys, WriteMode::kDelete, results);
 }
 
 Task<SortedLoad> OpenSession::AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) {
@@ -93,6 +101,11 @@ Task<SortedLoad> OpenSession::AsyncLoadSorted(std::span<const KeyValueView> pair
 Task<RangeDeletion> OpenSession::AsyncDeleteRange(KeyRange range,
                                                   std::function<bool(uint64_t deleted)> progress) {
   return tree_->ranges().Delete(std::move(range), std::move(progress));
+}
+
+Task<RangeDeletion> OpenSession::AsyncDeleteExpired(
+    std::function<bool(uint64_t deleted)> progress) {
+  return tree_->ranges().Expire(std::move(progress));
 }
 
 std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {
@@ -110,6 +123,8 @@ size_t OpenSession::Poll() {
   if (!shared_.orphans.empty()) shared_.orphans.Tend();
   return scheduler_.running();
 }
+
+uint64_t OpenSession::StoreTimeMs() const { return tree_->context().clock.EarliestMs(); }
 
 Counters OpenSession::counters() const {
   Counters counters = tree_->figures().counters.Read();

@@ -28,12 +28,15 @@ class OpenSession final : public Session {
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override;
-  Task<Status> AsyncPut(std::string_view key, std::string_view value) override;
-  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override;
-  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override;
+  Task<Result<ExpiringValue>> AsyncGetWithExpiry(std::string_view key) override;
+  using Session::AsyncInsert, Session::AsyncPut, Session::AsyncUpdate;
+  Task<Status> AsyncPut(std::string_view key, std::string_view value, Expiry expiry) override;
+  Task<Status> AsyncInsert(std::string_view key, std::string_view value, Expiry expiry) override;
+  Task<Status> AsyncUpdate(std::string_view key, std::string_view value, Expiry expiry) override;
   Task<Status> AsyncDelete(std::string_view key) override;
   // Each of the four: without `value` for a delete.
-  Task<Status> AsyncWrite(std::string_view key, std::string_view value, WriteMode mode);
+  Task<Status> AsyncWrite(std::string_view key, std::string_view value, WriteMode mode,
+                          Expiry expiry = {});
   Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override;
   Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
                               std::span<Status> results) override;
@@ -44,11 +47,13 @@ class OpenSession final : public Session {
   Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override;
   Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
                                        std::function<bool(uint64_t deleted)> progress) override;
+  Task<RangeDeletion> AsyncDeleteExpired(std::function<bool(uint64_t deleted)> progress) override;
 
   void Spawn(Task<void> task) override { scheduler_.Spawn(std::move(task)); }
   size_t Poll() override;
   void WaitAll() override { scheduler_.RunUntil(0); }
   Counters counters() const override;
+  uint64_t StoreTimeMs() const override;
 
   Tree& tree() { return *tree_; }
   Scheduler& scheduler() { return scheduler_; }

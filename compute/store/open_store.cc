@@ -140,7 +140,7 @@ Status OpenStore::Connect(StoreRecord record, const TreeOptions& options) {
   epochs_ = std::make_unique<EpochAcknowledger>(*shared_);
   keeper_ = std::make_unique<LeaseKeeper>(
       shared_->servers, &shared_->allocator, &shared_->orphans, epochs_.get(),
-      [this](ServerSearch& search) { return FindServer(search); });
+      [this](ServerSearch& search) { return FindServer(search); }, &shared_->clock);
   // First, because its address decides which device control_ uses.
   BOOST_OUTCOME_TRYV(AddRoot(record, std::chrono::milliseconds(options.reconnect_ms)));
   for (const MemberRecord& member : record.servers) {
@@ -161,6 +161,9 @@ Status OpenStore::Connect(StoreRecord record, const TreeOptions& options) {
   }
   if (port_options_) {
     upkeep_ = std::make_unique<Upkeep>(shared_->merges, [this] { return NewOpenSession(); });
+    expiry_ = std::make_unique<ExpirySweeper>([this] { return NewOpenSession(); },
+                                              ExpirySweeper::Pace(), RandomId());
+    expiry_->Start();
   }
   shared_->orphans.SettleOver(*control_, shared_->allocator);
   return Ok();
@@ -270,6 +273,7 @@ Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& me
                             << started.error().ToString();
   }
   shared_->servers.Add(info);
+  if (info.id == ServerId{0}) shared_->clock.Learn(registered.clock);
   shared_->allocator.Registered(info.id, registered);
   keeper_->Wake();
   return Ok();
@@ -323,6 +327,7 @@ Task<void> OpenStore::TendLink(const ServerInfo& server) {
 OpenStore::~OpenStore() {
   if (observer_) observer_->Ended();  // while it can still be asked
   if (control_ == nullptr || shared_ == nullptr) return;
+  expiry_.reset();
   if (upkeep_ != nullptr) upkeep_->Stop();
   finder_.Stop();
   keeper_->Stop();
@@ -344,8 +349,9 @@ Result<std::unique_ptr<OpenSession>> OpenStore::NewOpenSession() {
   return std::make_unique<OpenSession>(*shared_, std::move(endpoint));
 }
 
-void OpenStore::StopMerging() {
+void OpenStore::StopUpkeep() {
   stops_merging_ = true;
+  expiry_.reset();
   if (upkeep_ != nullptr) upkeep_->Stop();
 }
 

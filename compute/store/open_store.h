@@ -19,6 +19,7 @@
 #include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
 #include "compute/session/store_events.h"
+#include "compute/store/keeping/expiry_sweeper.h"
 #include "compute/store/keeping/lease_keeper.h"
 #include "compute/store/keeping/server_finder.h"
 #include "compute/store/keeping/upkeep.h"
@@ -50,8 +51,9 @@ class OpenStore final : public Store, StoreEvents {
   // Merges nodes of a store opened by `OpenOn`, which has no thread for that, over `session`, by
   // the thread that uses it.
   void MergeOver(OpenSession& session) { merges_over_ = &session; }
-  // Leaves nodes as they are from now on: what is counted of operations is of them alone.
-  void StopMerging();
+  // Leaves nodes, and keys that have expired, as they are from now on: what is counted of
+  // operations is of them alone.
+  void StopUpkeep();
   // Turns held plus closed places. 0: no operation runs and no lock is orphaned.
   size_t CountTurns() { return shared_->locks.CountTurns(); }
   RemoteAllocator::Granted GrantedOn(ServerId server) const {
@@ -174,8 +176,10 @@ class OpenStore final : public Store, StoreEvents {
   std::unique_ptr<EpochAcknowledger> epochs_;
   std::unique_ptr<LeaseKeeper> keeper_;
   std::mutex keeper_mutex_;
-  bool keeper_runs_ = false;            // guarded by keeper_mutex_
-  std::unique_ptr<Upkeep> upkeep_;      // of a store that has opened its port itself
+  bool keeper_runs_ = false;  // guarded by keeper_mutex_
+  // Of a store that has opened its port itself.
+  std::unique_ptr<Upkeep> upkeep_;
+  std::unique_ptr<ExpirySweeper> expiry_;
   OpenSession* merges_over_ = nullptr;  // of another one: see MergeOver
   std::atomic<bool> stops_merging_ = false;
   ServerFinder finder_{[this](ServerId server, uint64_t gone) { return LearnServer(server, gone); },

@@ -23,6 +23,7 @@ TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options) : sessi
   if (range && options.limit != 0) {
     range->reverse = options.reverse;
     range->keys_only = options.keys_only;
+    if (options.salvage) range->wanted = ScanRange::Wanted::kProbable;
     scan_ = session.tree().scanner().Open(std::move(*range), options.limit);
     scan_->resume_at = options.resume_at;
     scan_->to_bookmark = options.to_bookmark;
@@ -58,7 +59,7 @@ bool TreeCursor::SetNextEntries() {
   if (!status_ || scan_ == nullptr) return true;
   const Scanner::State state = session_->tree().scanner().Advance(*scan_);
   if (state == Scanner::State::kReady) {
-    SetEntries(Scanner::Take(*scan_), scan_->page.away.data());
+    SetEntries(Scanner::Take(*scan_), scan_->page.away.data(), scan_->page.away_expiries.data());
   }
   has_ended_ = state == Scanner::State::kEnded;
   return state != Scanner::State::kWaits;

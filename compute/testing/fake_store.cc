@@ -21,19 +21,26 @@ class FakeSession final : public Session {
     co_await Later();
     co_return Read(key);
   }
-  Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
+  Task<Result<ExpiringValue>> AsyncGetWithExpiry(std::string_view key) override {
+    co_await Later();
+    BOOST_OUTCOME_CO_TRY(value, Read(key));
+    co_return ExpiringValue{std::move(value), ExpiryOf(key)};
+  }
+  using Session::AsyncInsert, Session::AsyncPut, Session::AsyncUpdate;
+  uint64_t StoreTimeMs() const override { return state_.time_ms; }
+  Task<Status> AsyncPut(std::string_view key, std::string_view value, Expiry expiry) override {
     if (!writing_.insert(std::string(key)).second) state_.overlapping_writes = true;
     co_await Later();
     writing_.erase(std::string(key));
-    co_return Write(key, value, true, true);
+    co_return Write(key, value, expiry, true, true);
   }
-  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override {
+  Task<Status> AsyncInsert(std::string_view key, std::string_view value, Expiry expiry) override {
     co_await Later();
-    co_return Write(key, value, true, false);
+    co_return Write(key, value, expiry, true, false);
   }
-  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
+  Task<Status> AsyncUpdate(std::string_view key, std::string_view value, Expiry expiry) override {
     co_await Later();
-    co_return Write(key, value, false, true);
+    co_return Write(key, value, expiry, false, true);
   }
   Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override {
     co_await Later();
@@ -52,7 +59,7 @@ class FakeSession final : public Session {
                            std::span<Status> results) override {
     co_await Later();
     for (size_t i = 0; i < pairs.size(); ++i) {
-      results[i] = Write(pairs[i].key, pairs[i].value, true, true);
+      results[i] = Write(pairs[i].key, pairs[i].value, pairs[i].expiry, true, true);
     }
   }
   Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
@@ -79,13 +86,19 @@ class FakeSession final : public Session {
       }
     }
     for (size_t i = 0; i < pairs.size(); ++i) {
-      Status put = Write(pairs[i].key, pairs[i].value, true, true);
+      Status put = Write(pairs[i].key, pairs[i].value, pairs[i].expiry, true, true);
       if (!put) co_return SortedLoad{i, std::move(put), i};
     }
     co_return SortedLoad{pairs.size(), Ok(), pairs.size()};
   }
   Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
                                        std::function<bool(uint64_t deleted)> progress) override;
+  Task<RangeDeletion> AsyncDeleteExpired(std::function<bool(uint64_t)> /*progress*/) override {
+    co_await Later();
+    const std::lock_guard lock(state_.mutex);
+    state_.DropExpired();
+    co_return RangeDeletion();
+  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   void Spawn(Task<void> task) override {
@@ -153,13 +166,29 @@ class FakeSession final : public Session {
     wire.bytes_read += FakeStore::kBytes;
     const std::lock_guard lock(state_.mutex);
     if (Fails()) return *state_.fail_with;
+    state_.DropExpired();
     const auto found = state_.map.find(key);
     if (found == state_.map.end()) return MakeError(Code::kNotFound);
     return found->second;
   }
-  Status Write(std::string_view key, std::string_view value, bool insert, bool update) {
+  Expiry ExpiryOf(std::string_view key) {
+    const std::lock_guard lock(state_.mutex);
+    const auto found = state_.expires_at.find(key);
+    return found == state_.expires_at.end() ? Expiry::Never() : Expiry::At(found->second);
+  }
+  // Of a key that is there.
+  void SetExpiry(std::string_view key, Expiry expiry) {
+    const auto found = state_.expires_at.find(key);
+    const uint64_t before = found == state_.expires_at.end() ? 0 : found->second;
+    const uint64_t after = expiry.Resolve([this] { return state_.time_ms.load(); }, before);
+    if (found != state_.expires_at.end()) state_.expires_at.erase(found);
+    if (after != 0) state_.expires_at.emplace(key, after);
+  }
+  Status Write(std::string_view key, std::string_view value, Expiry expiry, bool insert,
+               bool update) {
     const std::lock_guard lock(state_.mutex);
     if (Fails()) return *state_.fail_with;
+    state_.DropExpired();
     if (key.size() > state_.parameters.max_key_bytes) {
       return MakeError(Code::kInvalidArgument, fmt::format("key of {} B", key.size()));
     }
@@ -170,6 +199,7 @@ class FakeSession final : public Session {
       return MakeError(Code::kExhausted, "1 server, 0 of 64 chunks free");
     }
     state_.map.insert_or_assign(std::string(key), value);
+    SetExpiry(key, expiry);
     WireCounts& wire = Count(exists ? OperationClass::kUpdate : OperationClass::kInsert);
     ++wire.writes;
     wire.bytes_written += FakeStore::kBytes;
@@ -181,23 +211,37 @@ class FakeSession final : public Session {
   Status Change(std::string_view key, ValueModifier& modifier) {
     const std::lock_guard lock(state_.mutex);
     if (Fails()) return *state_.fail_with;
+    state_.DropExpired();
     const auto found = state_.map.find(key);
     const bool is_there = found != state_.map.end();
-    const ValueModifier::Change change =
-        modifier.Modify(is_there ? std::optional<std::string_view>(found->second) : std::nullopt);
-    if (change.kind == ValueModifier::Kind::kPut) {
-      state_.map[std::string(key)] = std::string(change.value);
-    } else if (change.kind == ValueModifier::Kind::kDelete && is_there) {
-      state_.map.erase(found);
+    std::optional<std::string_view> value;
+    if (is_there) value = modifier.wants_value() ? std::string_view(found->second) : "";
+    const auto expires_at = state_.expires_at.find(key);
+    const ValueModifier::Change change = modifier.Modify(
+        value,
+        expires_at == state_.expires_at.end() ? Expiry::Never() : Expiry::At(expires_at->second));
+    switch (change.kind) {
+      case ValueModifier::Kind::kPut:
+        state_.map[std::string(key)] = std::string(change.value);
+        SetExpiry(key, change.expiry);
+        break;
+      case ValueModifier::Kind::kTouch:
+        if (is_there) SetExpiry(key, change.expiry);
+        break;
+      case ValueModifier::Kind::kDelete:
+        if (is_there) state_.Erase(found);
+        break;
+      case ValueModifier::Kind::kKeep: break;
     }
     return Ok();
   }
   Status Erase(std::string_view key) {
     const std::lock_guard lock(state_.mutex);
     if (Fails()) return *state_.fail_with;
+    state_.DropExpired();
     const auto found = state_.map.find(key);
     if (found == state_.map.end()) return MakeError(Code::kNotFound);
-    state_.map.erase(found);
+    state_.Erase(found);
     return Ok();
   }
 
@@ -223,6 +267,7 @@ class FakeCursor final : public ScanCursor {
     wire.bytes_read += FakeStore::kBytes;
     State& state = session_.state_;
     const std::lock_guard lock(state.mutex);
+    state.DropExpired();
     std::string from = options.from;
     if (options.resume_at != 0) from = std::max(from, state.bookmarks.at(options.resume_at - 1));
     for (auto found = state.map.lower_bound(from); found != state.map.end(); ++found) {
@@ -235,7 +280,10 @@ class FakeCursor final : public ScanCursor {
         }
         break;
       }
-      if (key.starts_with(options.prefix)) found_.push_back({key, value});
+      if (!key.starts_with(options.prefix)) continue;
+      const auto expires_at = state.expires_at.find(key);
+      const bool expires = expires_at != state.expires_at.end();
+      found_.push_back({key, value, expires ? Expiry::At(expires_at->second) : Expiry::Never()});
     }
     if (options.reverse) std::ranges::reverse(found_);
     if (found_.size() > options.limit) found_.resize(options.limit);
@@ -260,8 +308,10 @@ class FakeCursor final : public ScanCursor {
     if (next_ == found_.size()) return;
     const KeyValue& pair = found_[next_++];
     value_ = keys_only_ ? std::string_view() : std::string_view(pair.value);
-    entry_ = {pair.key.data(), 0, static_cast<uint8_t>(pair.key.size()), ScanEntry::Kind::kAway};
-    SetEntries({&entry_, 1}, &value_);
+    expires_at_ = pair.expiry.at_ms();
+    entry_ = {pair.key.data(), 0, static_cast<uint8_t>(pair.key.size()), ScanEntry::Kind::kAway,
+              uint8_t{expires_at_ != 0}};
+    SetEntries({&entry_, 1}, &value_, &expires_at_);
   }
   Task<void> AsyncRefill() override {
     if (!is_endless_) co_await session_.Later();
@@ -277,6 +327,7 @@ class FakeCursor final : public ScanCursor {
   size_t next_ = 0;
   ScanEntry entry_;
   std::string_view value_;
+  uint64_t expires_at_ = 0;
   Status status_ = Ok();
 };
 

@@ -50,12 +50,31 @@ class FakeStore : public Store {
 
     std::mutex mutex;  // guards the members below
     Map map;
+    std::map<std::string, uint64_t, std::less<>> expires_at;  // of keys that expire
+    std::atomic<uint64_t> time_ms = 1'700'000'000'000;        // the store's, which a test sets
     std::vector<std::string> bookmarks;  // their positions, by their numbers from 1 on
     uint64_t puts = 0;
     size_t most_in_flight = 0;   // in any session
     uint64_t loaded_sorted = 0;  // pairs given to LoadSorted
     std::atomic<bool> overlapping_writes =
         false;  // two puts of one key were in flight in a session
+
+    void Erase(Map::iterator found) {
+      if (const auto at = expires_at.find(found->first); at != expires_at.end()) {
+        expires_at.erase(at);
+      }
+      map.erase(found);
+    }
+    void DropExpired() {
+      for (auto at = expires_at.begin(); at != expires_at.end();) {
+        const auto next = std::next(at);
+        if (at->second <= time_ms) {
+          map.erase(map.find(at->first));
+          expires_at.erase(at);
+        }
+        at = next;
+      }
+    }
   };
   State& state() { return state_; }
 

@@ -33,7 +33,7 @@ struct PrefixShape {
 class Edit final : public ValueModifier {
  public:
   Edit(Kind kind, std::string piece) : kind_(kind), piece_(std::move(piece)) {}
-  Change Modify(std::optional<std::string_view> value) override {
+  Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
     // Other lengths: some values stay in the leaf, and some go to a block.
     result_ = piece_ + std::string(value.value_or("").substr(0, piece_.size()));
     return {kind_, result_};
@@ -285,7 +285,7 @@ class PrefixModelTest : public testing::TestWithParam<PrefixShape> {
       Edit twin(kind, piece);
       std::optional<std::string_view> before;
       if (old != model_.end()) before = old->second;
-      std::string after(twin.Modify(before).value);
+      std::string after(twin.Modify(before, {}).value);
       model_[key] = std::move(after);
     }
     if (OneIn(2)) {

@@ -93,17 +93,17 @@ class Tree final : TreeEvents {
   CacheFiller filler_{context_};
   LeafSplitter splitter_{context_, leaves_, parents_};
   LeafCommitter committer_{context_, leaves_};
-  Getter getter_{context_, leaves_};
+  LeafRewriter rewriter_{context_, leaves_, committer_, splitter_};
+  LeafWriter writer_{context_, leaves_, splitter_, committer_, rewriter_};
+  Getter getter_{context_, leaves_, writer_};
   GetPipeline get_pipeline_{context_};
   ManyGetter many_getter_{context_, get_pipeline_, getter_};
   GatheredGets gathered_gets_{context_, get_pipeline_, getter_};
-  LeafRewriter rewriter_{context_, leaves_, committer_, splitter_};
-  LeafWriter writer_{context_, leaves_, splitter_, committer_, rewriter_};
   Merger merger_{context_, leaves_, parents_};
   WritePipeline write_pipeline_{context_, leaves_, committer_, writer_};
   GatheredPuts gathered_puts_{context_, write_pipeline_, writer_};
   BatchWriter batches_{context_, writer_, write_pipeline_};
-  Scanner scanner_{context_, getter_};
+  Scanner scanner_{context_, getter_, batches_};
   RangeDeleter range_deleter_{context_, scanner_, batches_, merger_};
 };
 

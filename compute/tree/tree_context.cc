@@ -10,8 +10,10 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler, TreeEven
     : store(store_state),
       running(store_state.running),
       pauses(scheduler, store.seeds.fetch_add(2, std::memory_order_relaxed) | 1),
+      clock(store.clock, scheduler),
       links(scheduler, pauses, store.servers,
             {[this](ServerId server, const Registration& registration) {
+               if (server == ServerId{0}) store.clock.Learn(registration.clock);
                // After a new lease, memory granted under the one before is not used (rule U4).
                return store.allocator.Registered(server, registration);
              },

@@ -15,6 +15,7 @@
 #include "compute/node/block_reader.h"
 #include "compute/node/descent.h"
 #include "compute/node/node_reader.h"
+#include "compute/node/session_clock.h"
 #include "compute/node/store_state.h"
 #include "compute/node/tree_events.h"
 #include "compute/session/links.h"
@@ -36,6 +37,7 @@ struct TreeContext {
   SessionFigures figures;
   LiveCounters& counters = figures.counters;
   Pauses pauses;
+  SessionClock clock;
   Links links;
   SessionCache cache;
   SessionAllocator memory;

@@ -55,7 +55,9 @@ class MemcachedSession final : public RedisSession {
     co_return std::string(value);
   }
 
-  Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
+  using RedisSession::AsyncPut;
+  Task<Status> AsyncPut(std::string_view key, std::string_view value, Expiry expiry) override {
+    if (!expiry.is_never()) co_return Absent();
     Connection& connection = Choose();
     AppendRequest(connection.unsent(), MemcachedOpcode::kSet, key, value);
     const std::string_view answer = co_await connection.Reply();

@@ -155,7 +155,8 @@ Task<Result<std::string>> RedisSession::AsyncGet(std::string_view key) {
   co_return Unexpected(reply);
 }
 
-Task<Status> RedisSession::AsyncPut(std::string_view key, std::string_view value) {
+Task<Status> RedisSession::AsyncPut(std::string_view key, std::string_view value, Expiry expiry) {
+  if (!expiry.is_never()) co_return Absent();
   Connection& connection = Choose();
   connection.Add({"SET", key, value});
   const std::string_view reply = co_await connection.Reply();

@@ -39,7 +39,8 @@ class RedisSession : public PartialSession {
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override;
-  Task<Status> AsyncPut(std::string_view key, std::string_view value) override;
+  using PartialSession::AsyncPut;
+  Task<Status> AsyncPut(std::string_view key, std::string_view value, Expiry expiry) override;
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override;
   Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override;
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "compute/gateway/gateway.h"
 #include "compute/gateway/testing/gateway_fixture.h"
@@ -207,7 +209,7 @@ TEST_F(GatewayTest, ListsCommandsByPattern) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
   client.Expect(Request({"COMMAND", "LIST", "FILTERBY", "PATTERN", "set*"}),
-                "*3\r\n" + Bulk("set") + Bulk("setnx") + Bulk("setrange"));
+                "*4\r\n" + Bulk("set") + Bulk("setex") + Bulk("setnx") + Bulk("setrange"));
   client.Expect(Request({"command", "list", "filterby", "pattern", "client|i*"}),
                 "*2\r\n" + Bulk("client|id") + Bulk("client|info"));
   client.Expect(Request({"COMMAND", "LIST", "FILTERBY", "MODULE", "any"}), "*0\r\n");
@@ -238,8 +240,8 @@ TEST_F(GatewayTest, CountsRefusalsAndFailures) {
   client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
   client.Expect(Request({"SET", "k"}), "-ERR wrong number of arguments for 'set' command\r\n");
   client.Expect(Request({"SET", "k", "v", "what"}), "-ERR syntax error\r\n");
-  client.Expect(Request({"SET", "k", "v", "EX", "1"}), "-ERR keys do not expire");
-  client.ReceiveLine();
+  client.Expect(Request({"SET", "k", "v", "EX", "no"}),
+                "-ERR value is not an integer or out of range\r\n");
   client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
   client.Expect(Request({"NONSENSE"}), "-ERR unknown command");
   client.ReceiveLine();
@@ -299,8 +301,32 @@ TEST_F(GatewayTest, TellsNothingBeforeALogin) {
   client.Expect(Request({"GET", "k"}), "$-1\r\n");
 }
 
-// Nothing expires: so Redis would answer, too.
-TEST_F(GatewayTest, SaysThatKeysDoNotExpire) {
+TEST_F(GatewayTest, GivesKeysATime) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", "v", "EX", "100"}), "+OK\r\n");
+  client.Expect(Request({"TTL", "k"}), ":100\r\n");
+  client.Expect(Request({"SET", "k", "w", "KEEPTTL"}), "+OK\r\n");
+  client.Expect(Request({"TTL", "k"}), ":100\r\n");
+  client.Expect(Request({"EXPIRE", "k", "50", "GT"}), ":0\r\n");
+  client.Expect(Request({"EXPIRE", "k", "200", "GT"}), ":1\r\n");
+  client.Expect(Request({"TTL", "k"}), ":200\r\n");
+  client.Expect(Request({"INCR", "n"}) + Request({"EXPIRE", "n", "10", "NX"}), ":1\r\n:1\r\n");
+  client.Expect(Request({"INCR", "n"}) + Request({"EXPIRE", "n", "99", "NX"}), ":2\r\n:0\r\n");
+  client.Expect(Request({"TTL", "n"}), ":10\r\n");
+  client.Expect(Request({"PERSIST", "n"}), ":1\r\n");
+  client.Expect(Request({"TTL", "n"}), ":-1\r\n");
+  client.Expect(Request({"EXPIREAT", "k", "2000000000"}), ":1\r\n");
+  client.Expect(Request({"EXPIRETIME", "k"}), ":2000000000\r\n");
+  client.Expect(Request({"GETEX", "k", "PERSIST"}), Bulk("w"));
+  client.Expect(Request({"SET", "k", "x", "PX", "1"}), "+OK\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  client.Expect(Request({"GET", "k"}) + Request({"TTL", "k"}), "$-1\r\n:-2\r\n");
+  client.Expect(Request({"SET", "k", "x"}) + Request({"EXPIRE", "k", "-1"}), "+OK\r\n:1\r\n");
+  client.Expect(Request({"EXISTS", "k"}), ":0\r\n");
+}
+
+TEST_F(GatewayTest, SaysOfKeysThatDoNotExpire) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
   client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");

@@ -66,8 +66,27 @@ constexpr std::array kKeyAndIncrement{kKey, Integer("increment")};
 constexpr std::array kKeyAndFloat{kKey, Argument{"increment", "double"}};
 constexpr std::array kSetRange{kKey, Integer("offset"), Text("value")};
 constexpr std::array kConditions{Token("NX", "nx"), Token("XX", "xx")};
+constexpr std::array kTimes{Behind("EX", Integer("seconds")), Behind("PX", Integer("milliseconds")),
+                            Behind("EXAT", Argument{"unix-time-seconds", "unix-time"}),
+                            Behind("PXAT", Argument{"unix-time-milliseconds", "unix-time"}),
+                            Token("KEEPTTL", "keepttl")};
 constexpr std::array kSet{kKey, Text("value"), Optional(OneOf("condition", kConditions)),
-                          Optional(Token("GET", "get"))};
+                          Optional(Token("GET", "get")), Optional(OneOf("expiration", kTimes))};
+constexpr std::array kNewTimes{
+    Behind("EX", Integer("seconds")), Behind("PX", Integer("milliseconds")),
+    Behind("EXAT", Argument{"unix-time-seconds", "unix-time"}),
+    Behind("PXAT", Argument{"unix-time-milliseconds", "unix-time"}), Token("PERSIST", "persist")};
+constexpr std::array kGetEx{kKey, Optional(OneOf("expiration", kNewTimes))};
+constexpr std::array kSetEx{kKey, Integer("seconds"), Text("value")};
+constexpr std::array kPSetEx{kKey, Integer("milliseconds"), Text("value")};
+constexpr std::array kExpireConditions{Token("NX", "nx"), Token("XX", "xx"), Token("GT", "gt"),
+                                       Token("LT", "lt")};
+constexpr Argument kExpireCondition = Optional(OneOf("condition", kExpireConditions));
+constexpr std::array kExpire{kKey, Integer("seconds"), kExpireCondition};
+constexpr std::array kPExpire{kKey, Integer("milliseconds"), kExpireCondition};
+constexpr std::array kExpireAt{kKey, Argument{"unix-time-seconds", "unix-time"}, kExpireCondition};
+constexpr std::array kPExpireAt{kKey, Argument{"unix-time-milliseconds", "unix-time"},
+                                kExpireCondition};
 constexpr std::array kPairs{Many(Block("key_value", kKeyAndValue))};
 constexpr std::array kSyncOrAsync{Token("ASYNC", "async"), Token("SYNC", "sync")};
 constexpr std::array kFlush{Optional(OneOf("async", kSyncOrAsync))};
@@ -174,14 +193,24 @@ constexpr std::array kDocs{
     CommandDoc{"echo", "connection", "Return the given string", kMessage},
     CommandDoc{"exists", "generic", "Count the keys that exist, each as often as it is named",
                kManyKeys, kEachKey},
-    CommandDoc{"expiretime", "generic", "Return -1, as keys do not expire; -2 if the key is absent",
-               kOneKey, kOneRead},
+    CommandDoc{"expire", "generic",
+               "Have a key expire after some seconds; NX: if it would not; XX: if it would; GT: if "
+               "that is later; LT: if that is earlier",
+               kExpire, kOneWrite},
+    CommandDoc{"expireat", "generic", "Have a key expire at a time, in seconds, as EXPIRE",
+               kExpireAt, kOneWrite},
+    CommandDoc{"expiretime", "generic",
+               "Return when a key expires, in seconds; -1: never; -2: the key is absent", kOneKey,
+               kOneWrite},
     CommandDoc{"flushall", "server", "Delete all keys, one by one; ASYNC and SYNC change nothing",
                kFlush, kDeleteAll},
     CommandDoc{"flushdb", "server", "Delete all keys, one by one; ASYNC and SYNC change nothing",
                kFlush, kDeleteAll},
     CommandDoc{"get", "string", "Get the value of a key", kOneKey, kOneRead},
     CommandDoc{"getdel", "string", "Get the value of a key and delete the key", kOneKey, kOneWrite},
+    CommandDoc{"getex", "string",
+               "Get the value of a key, and have it expire; PERSIST: have it stay", kGetEx,
+               kOneWrite},
     CommandDoc{"getrange", "string", "Get the bytes of a value from start to end, both included",
                kKeyAndPositions, kWholeValue},
     CommandDoc{"getset", "string", "Set the value of a key and return its old value", kKeyAndValue,
@@ -212,12 +241,23 @@ constexpr std::array kDocs{
     CommandDoc{"mget", "string", "Get the values of keys", kManyKeys, kEachKey},
     CommandDoc{"mset", "string", "Set keys one by one: others may see some set before the rest",
                kPairs, kEachKey},
-    CommandDoc{"persist", "generic", "Return 0, as keys do not expire", kOneKey, kOneRead},
+    CommandDoc{"persist", "generic", "Have a key stay that would expire; return whether it would",
+               kOneKey, kOneWrite},
+    CommandDoc{"pexpire", "generic", "Have a key expire after some milliseconds, as EXPIRE",
+               kPExpire, kOneWrite},
+    CommandDoc{"pexpireat", "generic", "Have a key expire at a time, in milliseconds, as EXPIRE",
+               kPExpireAt, kOneWrite},
     CommandDoc{"pexpiretime", "generic",
-               "Return -1, as keys do not expire; -2 if the key is absent", kOneKey, kOneRead},
+               "Return when a key expires, in milliseconds; -1: never; -2: the key is absent",
+               kOneKey, kOneWrite},
     CommandDoc{"ping", "connection", "Return PONG, or the given string", kOptionalMessage},
-    CommandDoc{"pttl", "generic", "Return -1, as keys do not expire; -2 if the key is absent",
-               kOneKey, kOneRead},
+    CommandDoc{"psetex", "string", "Set the value of a key, and have it expire after milliseconds",
+               kPSetEx, kOneWrite},
+    CommandDoc{
+        "pttl", "generic",
+        "Return how long a key has still to live, in milliseconds; -1: for ever; -2: the key "
+        "is absent",
+        kOneKey, kOneWrite},
     CommandDoc{"quit", "connection", "Close the connection"},
     CommandDoc{"randomkey", "generic", "Return a random key, each about as likely", kNone,
                "O(log N) short scans where N is the number of keys in the store"},
@@ -232,8 +272,10 @@ constexpr std::array kDocs{
     CommandDoc{"select", "connection", "Accept 0, which is the only database", kDatabase},
     CommandDoc{"set", "string",
                "Set the value of a key; NX: if it is absent; XX: if it exists; GET: return the old "
-               "value",
+               "value; EX, PX, EXAT, PXAT: when it expires; KEEPTTL: as before",
                kSet, kOneWrite},
+    CommandDoc{"setex", "string", "Set the value of a key, and have it expire after seconds",
+               kSetEx, kOneWrite},
     CommandDoc{"setnx", "string", "Set the value of a key if it is absent", kKeyAndValue,
                kOneWrite},
     CommandDoc{"setrange", "string",
@@ -251,8 +293,10 @@ constexpr std::array kDocs{
     CommandDoc{"substr", "string", "Do what GETRANGE does", kKeyAndPositions, kWholeValue},
     CommandDoc{"time", "server", "Return the time in seconds, and the microseconds beside them"},
     CommandDoc{"touch", "generic", "Do what EXISTS does", kManyKeys, kEachKey},
-    CommandDoc{"ttl", "generic", "Return -1, as keys do not expire; -2 if the key is absent",
-               kOneKey, kOneRead},
+    CommandDoc{"ttl", "generic",
+               "Return how long a key has still to live, in seconds; -1: for ever; -2: the key is "
+               "absent",
+               kOneKey, kOneWrite},
     CommandDoc{"type", "generic", "Return string, or none if the key is absent", kOneKey, kOneRead},
     CommandDoc{"unlink", "generic", "Do what DEL does", kManyKeys, kEachKey},
     CommandDoc{"wait", "generic", "Return 0 at once: there are no replicas", kWait},

@@ -133,7 +133,10 @@ TEST(CommandDocs, HasTypesTokensAndGroups) {
       {"mset", "<key_value=key value>..."},
       {"ping", "[message]"},
       {"scan", "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]"},
-      {"set", "key value [condition=NX | XX] [GET]"},
+      {"set",
+       "key value [condition=NX | XX] [GET] [expiration=EX seconds:integer | PX "
+       "milliseconds:integer | EXAT unix-time-seconds:unix-time | PXAT "
+       "unix-time-milliseconds:unix-time | KEEPTTL]"},
       {"setrange", "key offset:integer value"},
       {"slowlog|get", "[count:integer]"},
       {"wait", "numreplicas:integer timeout:integer"}};
@@ -161,28 +164,41 @@ TEST(CommandDocs, AnswersSetWhole) {
     return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
   };
   const std::string summary = bulk(
-      "Set the value of a key; NX: if it is absent; XX: if it exists; GET: return the old value");
+      "Set the value of a key; NX: if it is absent; XX: if it exists; GET: return the old value; "
+      "EX, PX, EXAT, PXAT: when it expires; KEEPTTL: as before");
   const std::string complexity = bulk("O(log N) where N is the number of keys in the store");
   EXPECT_EQ(Answer({"command", "docs", "set"}, true),
             words("%1 set %5 summary") + summary + words("since 0.1.0 group string complexity") +
                 complexity +
-                words("arguments *4 "
+                words("arguments *5 "
                       "%3 name key type key key_spec_index :0 "
                       "%2 name value type string "
                       "%4 name condition type oneof flags ~1 +optional arguments *2 "
                       "%3 name nx type pure-token token NX "
                       "%3 name xx type pure-token token XX "
-                      "%4 name get type pure-token token GET flags ~1 +optional"));
+                      "%4 name get type pure-token token GET flags ~1 +optional "
+                      "%4 name expiration type oneof flags ~1 +optional arguments *5 "
+                      "%3 name seconds type integer token EX "
+                      "%3 name milliseconds type integer token PX "
+                      "%3 name unix-time-seconds type unix-time token EXAT "
+                      "%3 name unix-time-milliseconds type unix-time token PXAT "
+                      "%3 name keepttl type pure-token token KEEPTTL"));
   EXPECT_EQ(Answer({"command", "docs", "set"}),
             words("*2 set *10 summary") + summary + words("since 0.1.0 group string complexity") +
                 complexity +
-                words("arguments *4 "
+                words("arguments *5 "
                       "*6 name key type key key_spec_index :0 "
                       "*4 name value type string "
                       "*8 name condition type oneof flags *1 +optional arguments *2 "
                       "*6 name nx type pure-token token NX "
                       "*6 name xx type pure-token token XX "
-                      "*8 name get type pure-token token GET flags *1 +optional"));
+                      "*8 name get type pure-token token GET flags *1 +optional "
+                      "*8 name expiration type oneof flags *1 +optional arguments *5 "
+                      "*6 name seconds type integer token EX "
+                      "*6 name milliseconds type integer token PX "
+                      "*6 name unix-time-seconds type unix-time token EXAT "
+                      "*6 name unix-time-milliseconds type unix-time token PXAT "
+                      "*6 name keepttl type pure-token token KEEPTTL"));
 }
 
 TEST(CommandDocs, AnswersForNames) {

@@ -32,8 +32,6 @@ void ReadReply::Add(const Result<std::string_view>& value) {
       reply_.Bulk(is_absent ? std::string_view()
                             : RangeOf(value.value(), range_.first, range_.second));
       break;
-    case CommandId::kTtl: reply_.Integer(is_absent ? -2 : -1); break;  // nothing expires
-    case CommandId::kPersist: reply_.Integer(0); break;
     case CommandId::kType: reply_.Simple(is_absent ? "none" : "string"); break;
     default: reply_.BulkOrNull(is_absent ? std::nullopt : std::optional(value.value()));
   }

@@ -62,7 +62,7 @@ void AddCommands(const WorkerFigures& total, Info& info) {
   }
 }
 
-void AddStats(const WorkerFigures& total, Info& info) {
+void AddStats(const WorkerFigures& total, const GatewayFigures& figures, Info& info) {
   uint64_t commands = 0;
   uint64_t errors = total.clients.unknown_requests;
   for (const CommandFigures& one : total.commands) {
@@ -75,7 +75,7 @@ void AddStats(const WorkerFigures& total, Info& info) {
   info.Add("rejected_connections", total.clients.rejected);
   info.Add("total_net_input_bytes", total.clients.bytes_received);
   info.Add("total_net_output_bytes", total.clients.bytes_sent);
-  info.Add("expired_keys", 0);
+  info.Add("expired_keys", figures.expired_keys);
   info.Add("evicted_keys", 0);
   info.Add("keyspace_hits", total.clients.keys_found);
   info.Add("keyspace_misses", total.clients.keys_absent);
@@ -193,7 +193,7 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("loading", 0);
   }
   if (info.Begin("stats", "Stats")) {
-    AddStats(total, info);
+    AddStats(total, figures, info);
   }
   if (info.Begin("replication", "Replication")) {
     info.Add("role", "master");

@@ -33,6 +33,7 @@ struct GatewayFigures {
   uint64_t clients;
   int64_t keys;           // as the last DBSIZE found it; negative: not known
   uint64_t client_bytes;  // held for clients
+  uint64_t expired_keys;  // deleted by this compute server
 };
 
 // The sections of INFO that `arguments` name, all but commandstats if they name none, in Redis's

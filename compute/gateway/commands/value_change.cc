@@ -1,7 +1,9 @@
 #include "compute/gateway/commands/value_change.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -47,6 +49,21 @@ std::string FloatText(long double number) {
   return view == "-0" ? "0" : std::string(view);
 }
 
+using Milliseconds = std::chrono::milliseconds;
+
+// nullopt: too many.
+std::optional<int64_t> InMilliseconds(int64_t number, bool is_in_seconds) {
+  constexpr int64_t kLongest = std::numeric_limits<int64_t>::max() / 4;
+  if (is_in_seconds && (number > kLongest / 1000 || number < -kLongest / 1000)) return std::nullopt;
+  const int64_t ms = is_in_seconds ? number * 1000 : number;
+  if (ms > kLongest || ms < -kLongest) return std::nullopt;
+  return ms;
+}
+
+std::string InvalidTime(std::string_view command) {
+  return "ERR invalid expire time in '" + std::string(command) + "' command";
+}
+
 }  // namespace
 
 std::string_view RangeOf(std::string_view value, int64_t first, int64_t last) {
@@ -59,18 +76,41 @@ std::string_view RangeOf(std::string_view value, int64_t first, int64_t last) {
   return value.substr(static_cast<size_t>(first), static_cast<size_t>(last - first + 1));
 }
 
-std::string_view ValueChange::Parse(const Command& command,
-                                    const std::vector<std::string_view>& arguments) {
+bool IsExpiryOption(std::string_view option) {
+  return IsWord(option, "ex") || IsWord(option, "px") || IsWord(option, "exat") ||
+         IsWord(option, "pxat");
+}
+
+std::string ParseExpiry(std::string_view option, std::string_view text, std::string_view command,
+                        Expiry& expiry) {
+  const std::optional<int64_t> number = ParseInteger(text);
+  if (!number) return std::string(kNoInteger);
+  const bool is_in_seconds = IsWord(option, "ex") || IsWord(option, "exat");
+  const bool is_absolute = IsWord(option, "exat") || IsWord(option, "pxat");
+  const std::optional<int64_t> ms = InMilliseconds(*number, is_in_seconds);
+  if (!ms || *ms <= 0) return InvalidTime(command);
+  expiry = is_absolute ? Expiry::At(static_cast<uint64_t>(*ms)) : Expiry::After(Milliseconds(*ms));
+  return {};
+}
+
+std::string ValueChange::Parse(const Command& command,
+                               const std::vector<std::string_view>& arguments) {
   id_ = command.id;
   SetKey(arguments[1]);
   set_ = {};
   switch (id_) {
+    case CommandId::kExpire: return ParseExpire(command, arguments);
+    case CommandId::kGetEx: return ParseGetEx(arguments);
+    case CommandId::kTtl:
+      is_absolute_ = command.name.ends_with("time");
+      is_in_seconds_ = !command.name.starts_with('p');
+      break;
     case CommandId::kIncr: by_ = 1; break;
     case CommandId::kDecr: by_ = -1; break;
     case CommandId::kIncrBy:
     case CommandId::kDecrBy: {
       const std::optional<int64_t> by = ParseInteger(arguments[2]);
-      if (!by) return kNoInteger;
+      if (!by) return std::string(kNoInteger);
       const bool is_decrement = id_ == CommandId::kDecrBy;
       if (is_decrement && *by == std::numeric_limits<int64_t>::min()) {
         return "ERR decrement would overflow";
@@ -80,13 +120,13 @@ std::string_view ValueChange::Parse(const Command& command,
     }
     case CommandId::kIncrByFloat: {
       const std::optional<long double> by = ParseFloat(arguments[2]);
-      if (!by) return kNoFloat;
+      if (!by) return std::string(kNoFloat);
       by_float_ = *by;
       break;
     }
     case CommandId::kSetRange: {
       const std::optional<int64_t> offset = ParseInteger(arguments[2]);
-      if (!offset) return kNoInteger;
+      if (!offset) return std::string(kNoInteger);
       if (*offset < 0) return "ERR offset is out of range";
       by_ = *offset;
       operand_ = arguments[3];
@@ -99,9 +139,59 @@ std::string_view ValueChange::Parse(const Command& command,
       set_.returns_old = id_ == CommandId::kGetSet;
       break;
     case CommandId::kAppend: operand_ = arguments[2]; break;
-    default: break;  // GETDEL
+    default: break;  // GETDEL, PERSIST
   }
   return {};
+}
+
+// EXPIRE key time [NX | XX | GT | LT]
+std::string ValueChange::ParseExpire(const Command& command,
+                                     const std::vector<std::string_view>& arguments) {
+  const std::optional<int64_t> number = ParseInteger(arguments[2]);
+  if (!number) return std::string(kNoInteger);
+  conditions_ = {};
+  for (size_t i = 3; i < arguments.size(); ++i) {
+    if (IsWord(arguments[i], "nx")) {
+      conditions_.must_be_lasting = true;
+    } else if (IsWord(arguments[i], "xx")) {
+      conditions_.must_expire = true;
+    } else if (IsWord(arguments[i], "gt")) {
+      conditions_.must_be_later = true;
+    } else if (IsWord(arguments[i], "lt")) {
+      conditions_.must_be_earlier = true;
+    } else {
+      return "ERR Unsupported option " + std::string(arguments[i]);
+    }
+  }
+  const bool compares = conditions_.must_be_later || conditions_.must_be_earlier;
+  if (conditions_.must_be_lasting && (conditions_.must_expire || compares)) {
+    return "ERR NX and XX, GT or LT options at the same time are not compatible";
+  }
+  if (conditions_.must_be_later && conditions_.must_be_earlier) {
+    return "ERR GT and LT options at the same time are not compatible";
+  }
+  const bool is_in_seconds = !command.name.starts_with('p');
+  const std::optional<int64_t> ms = InMilliseconds(*number, is_in_seconds);
+  if (!ms) return InvalidTime(command.name);
+  // What has passed already deletes the key.
+  if (command.name.ends_with("at")) {
+    set_.expiry = Expiry::At(static_cast<uint64_t>(std::max<int64_t>(*ms, 1)));
+  } else {
+    set_.expiry = *ms <= 0 ? Expiry::At(1) : Expiry::After(Milliseconds(*ms));
+  }
+  return {};
+}
+
+// GETEX key [EX seconds | PX milliseconds | EXAT … | PXAT … | PERSIST]
+std::string ValueChange::ParseGetEx(const std::vector<std::string_view>& arguments) {
+  set_.expiry = Expiry::Keep();
+  if (arguments.size() == 2) return {};
+  if (arguments.size() == 3 && IsWord(arguments[2], "persist")) {
+    set_.expiry = Expiry::Never();
+    return {};
+  }
+  if (arguments.size() != 4 || !IsExpiryOption(arguments[2])) return std::string(kSyntaxError);
+  return ParseExpiry(arguments[2], arguments[3], "getex", set_.expiry);
 }
 
 void ValueChange::ParseSet(std::string_view key, std::string_view value,
@@ -112,9 +202,75 @@ void ValueChange::ParseSet(std::string_view key, std::string_view value,
   set_ = options;
 }
 
-bool ValueChange::Apply(std::optional<std::string>& value) {
+ValueChange::Effect ValueChange::Apply(State& state) {
   error_ = {};
   text_.reset();
+  switch (id_) {
+    case CommandId::kExpire: return Expire(state);
+    case CommandId::kPersist: return Persist(state);
+    case CommandId::kTtl: TellTime(state); return Effect::kNone;
+    case CommandId::kGetEx:
+      text_ = state.value;
+      if (!state.value || set_.expiry.keeps()) return Effect::kNone;
+      SetTime(state, set_.expiry);
+      return Effect::kTouched;
+    default: break;
+  }
+  const bool was_there = state.value.has_value();
+  if (!ApplyToValue(state)) return Effect::kNone;
+  if (!was_there || !state.value) state.expiry = Expiry::Never();
+  if (id_ == CommandId::kSet || id_ == CommandId::kSetnx || id_ == CommandId::kGetSet) {
+    SetTime(state, set_.expiry);
+  }
+  return Effect::kWritten;
+}
+
+ValueChange::Effect ValueChange::Expire(State& state) {
+  number_ = 0;
+  if (!state.value) return Effect::kNone;
+  const uint64_t before = state.expiry.at_ms();
+  const uint64_t after = set_.expiry.Resolve([&] { return state.now_ms; }, before);
+  // A key that never expires counts as one that does so at the end of all times.
+  const bool is_later = before != 0 && after > before;
+  const bool is_earlier = before == 0 || after < before;
+  const bool may =
+      (!conditions_.must_be_lasting || before == 0) && (!conditions_.must_expire || before != 0) &&
+      (!conditions_.must_be_later || is_later) && (!conditions_.must_be_earlier || is_earlier);
+  if (!may) return Effect::kNone;
+  number_ = 1;
+  SetTime(state, set_.expiry);
+  return Effect::kTouched;
+}
+
+ValueChange::Effect ValueChange::Persist(State& state) {
+  number_ = state.value && !state.expiry.is_never() ? 1 : 0;
+  if (number_ == 0) return Effect::kNone;
+  state.expiry = Expiry::Never();
+  return Effect::kTouched;
+}
+
+// In Redis's units, rounded as there.
+void ValueChange::TellTime(const State& state) {
+  if (!state.value || state.expiry.is_never()) {
+    number_ = state.value ? -1 : -2;
+    return;
+  }
+  const auto at = static_cast<int64_t>(state.expiry.at_ms());
+  number_ = is_absolute_ ? at : std::max<int64_t>(at - static_cast<int64_t>(state.now_ms), 0);
+  if (is_in_seconds_) number_ = (number_ + 500) / 1000;
+}
+
+void ValueChange::SetTime(State& state, Expiry expiry) {
+  const uint64_t at = expiry.Resolve([&] { return state.now_ms; }, state.expiry.at_ms());
+  state.expiry = at == 0 ? Expiry::Never() : Expiry::At(at);
+  if (at != 0 && at <= state.now_ms) {
+    state.value.reset();
+    state.expiry = Expiry::Never();
+  }
+}
+
+bool ValueChange::ApplyToValue(State& state) {
+  std::optional<std::string>& value = state.value;
   switch (id_) {
     case CommandId::kIncr:
     case CommandId::kDecr:
@@ -187,7 +343,10 @@ void ValueChange::Answer(ReplyWriter& reply) const {
     case CommandId::kIncrBy:
     case CommandId::kDecrBy:
     case CommandId::kAppend:
-    case CommandId::kSetRange: return reply.Integer(number_);
+    case CommandId::kSetRange:
+    case CommandId::kExpire:
+    case CommandId::kPersist:
+    case CommandId::kTtl: return reply.Integer(number_);
     case CommandId::kSetnx: return reply.Integer(has_set_ ? 1 : 0);
     case CommandId::kSet:
       if (!set_.returns_old) return has_set_ ? reply.Ok() : reply.Null();
@@ -197,14 +356,24 @@ void ValueChange::Answer(ReplyWriter& reply) const {
   reply.BulkOrNull(text_);
 }
 
-ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value) {
-  value_ = value ? std::optional<std::string>(*value) : std::nullopt;
-  bool has_written = false;
+ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, Expiry expiry) {
+  state_.value = value ? std::optional<std::string>(*value) : std::nullopt;
+  state_.expiry = expiry;
+  auto effect = ValueChange::Effect::kNone;
   for (ValueChange* one = first_; one != nullptr; one = one->next_) {
-    has_written = one->Apply(value_) || has_written;
+    effect = std::max(effect, one->Apply(state_));
   }
-  if (!has_written) return {Kind::kKeep, {}};
-  return value_ ? Change{Kind::kPut, *value_} : Change{Kind::kDelete, {}};
+  if (effect == ValueChange::Effect::kNone) return {};
+  if (!state_.value) return {Kind::kDelete, {}, {}};
+  if (effect == ValueChange::Effect::kTouched) return {Kind::kTouch, {}, state_.expiry};
+  return {Kind::kPut, *state_.value, state_.expiry};
+}
+
+bool KeyChanges::wants_value() const {
+  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
+    if (one->wants_value()) return true;
+  }
+  return false;
 }
 
 }  // namespace gossamer::gateway

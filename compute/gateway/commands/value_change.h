@@ -1,5 +1,5 @@
-// ValueChange: a command that reads a key's value and writes what it makes of it, such as INCR and
-// APPEND.
+// ValueChange: a command that reads a key's value, or when it expires, and writes what it makes of
+// it, such as INCR, APPEND and EXPIRE.
 // KeyChanges: those of one key in a batch, done one after the other by one operation of the store.
 //
 // Thread-safety: none. A store may run them on another thread of it, but one at a time.
@@ -28,18 +28,31 @@ class ValueChange {
     bool must_be_absent = false;
     bool must_exist = false;
     bool returns_old = false;
+    Expiry expiry = {};
+  };
+  // What a change has done.
+  enum class Effect : uint8_t { kNone, kTouched, kWritten };
+  // A key, as the changes before have left it.
+  struct State {
+    std::optional<std::string> value;
+    Expiry expiry;        // of At, or never
+    uint64_t now_ms = 0;  // the store's time
   };
 
   // What `arguments` ask for, whose bytes outlive the change.
   // Returns the error reply, without the '-', if they ask for nothing that can be done; else "".
-  std::string_view Parse(const Command& command, const std::vector<std::string_view>& arguments);
+  std::string Parse(const Command& command, const std::vector<std::string_view>& arguments);
   void ParseSet(std::string_view key, std::string_view value, const SetOptions& options);
 
   std::string_view key() const { return key_; }
   size_t key_hash() const { return key_hash_; }
-  // Makes of a key's value, or its absence, the next one in `value`. Returns whether it wrote or
-  // deleted. May be called again with another value: the last call counts.
-  bool Apply(std::optional<std::string>& value);
+  // Whether Apply needs the value, and not only whether there is one.
+  bool wants_value() const {
+    return id_ != CommandId::kExpire && id_ != CommandId::kTtl && id_ != CommandId::kPersist;
+  }
+  // Makes of a key's state the next one. May be called again with another state: the last call
+  // counts.
+  Effect Apply(State& state);
   // Of the operation that did it.
   Status result = Ok();
   // The answer of the last Apply.
@@ -50,6 +63,15 @@ class ValueChange {
     key_ = key;
     key_hash_ = std::hash<std::string_view>()(key);
   }
+  // EXPIRE and its kin: a time, and conditions.
+  std::string ParseExpire(const Command& command, const std::vector<std::string_view>& arguments);
+  std::string ParseGetEx(const std::vector<std::string_view>& arguments);
+  bool ApplyToValue(State& state);
+  Effect Expire(State& state);
+  Effect Persist(State& state);
+  void TellTime(const State& state);
+  // Gives the key a time; deletes it if that has passed.
+  static void SetTime(State& state, Expiry expiry);
   bool Increment(std::optional<std::string>& value);
   bool IncrementByFloat(std::optional<std::string>& value);
   bool Append(std::optional<std::string>& value);
@@ -67,6 +89,16 @@ class ValueChange {
   size_t key_hash_ = 0;
   std::string_view operand_;  // the bytes to set or append
   SetOptions set_;
+  // Of EXPIRE.
+  struct Conditions {
+    bool must_be_lasting = false;
+    bool must_expire = false;
+    bool must_be_later = false;
+    bool must_be_earlier = false;
+  };
+  Conditions conditions_;
+  bool is_absolute_ = false;  // TTL tells when the key expires, and not how long that is
+  bool is_in_seconds_ = false;
   int64_t by_ = 0;  // of INCRBY, or the offset of SETRANGE
   long double by_float_ = 0;
   ValueChange* next_ = nullptr;  // of the KeyChanges
@@ -81,7 +113,11 @@ class ValueChange {
 class KeyChanges final : public ValueModifier {
  public:
   // Each change outlives this, and belongs to no other KeyChanges.
-  explicit KeyChanges(ValueChange& first) : first_(&first), last_(&first) { first.next_ = nullptr; }
+  // `now_ms`: the store's time.
+  KeyChanges(ValueChange& first, uint64_t now_ms) : first_(&first), last_(&first) {
+    first.next_ = nullptr;
+    state_.now_ms = now_ms;
+  }
   // A change of the same key, behind the others.
   void Add(ValueChange& change) {
     change.next_ = nullptr;
@@ -91,7 +127,8 @@ class KeyChanges final : public ValueModifier {
 
   std::string_view key() const { return first_->key(); }
   size_t key_hash() const { return first_->key_hash(); }
-  Change Modify(std::optional<std::string_view> value) override;
+  Change Modify(std::optional<std::string_view> value, Expiry expiry) override;
+  bool wants_value() const override;
 
   // Call when the operation has ended.
   void SetResult(const Status& result) {
@@ -101,8 +138,15 @@ class KeyChanges final : public ValueModifier {
  private:
   ValueChange* first_;
   ValueChange* last_;
-  std::optional<std::string> value_;
+  ValueChange::State state_;
 };
+
+// Whether it is EX, PX, EXAT or PXAT.
+bool IsExpiryOption(std::string_view option);
+// The time that such an option of `command` gives to a key, with `text` behind it.
+// Returns the error reply, without the '-', if it gives none; else "".
+std::string ParseExpiry(std::string_view option, std::string_view text, std::string_view command,
+                        Expiry& expiry);
 
 // The part of a value that GETRANGE asks for; negative positions count from the end.
 std::string_view RangeOf(std::string_view value, int64_t first, int64_t last);

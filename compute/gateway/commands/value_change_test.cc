@@ -36,9 +36,9 @@ std::string AfterFloat(std::string_view value, std::string_view by) {
   const std::vector<std::string_view> arguments = {"incrbyfloat", "k", by};
   ValueChange change;
   EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments), "");
-  std::optional<std::string> result = std::string(value);
-  change.Apply(result);
-  return *result;
+  ValueChange::State state{std::string(value), {}, 0};
+  change.Apply(state);
+  return *state.value;
 }
 
 TEST(ValueChangeTest, PrintsFloatsAsRedisDoes) {
@@ -69,11 +69,11 @@ TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
   get_del.Parse(*FindCommand("getdel"), takes);
   append.Parse(*FindCommand("append"), appends);
   const std::vector<ValueChange*> all = {&increment, &get_del, &append};
-  KeyChanges changes(increment);
+  KeyChanges changes(increment, 0);
   changes.Add(get_del);
   changes.Add(append);
   for (const std::string_view value : {"5", "7"}) {
-    const ValueModifier::Change change = changes.Modify(value);
+    const ValueModifier::Change change = changes.Modify(value, {});
     EXPECT_EQ(change.kind, ValueModifier::Kind::kPut);
     EXPECT_EQ(change.value, "x");
     std::string replies;

@@ -2,8 +2,8 @@
 //   glob PATTERN TEXT...   compares with a matcher that tries everything
 //   integer TEXT...
 //   range VALUE FIRST LAST as GETRANGE has them
-//   any command            SCAN, KEYS, GOSSAMER.SCAN and the like are parsed; changes of values run
-//                          on one value, which every line finds as the line before left it
+//   any command            SCAN, KEYS, GOSSAMER.SCAN and the like are parsed; changes of values and
+//                          times run on one key, which every line finds as the line before left it
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -29,7 +29,15 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 using Value = std::optional<std::string>;
+using State = ValueChange::State;
 using Characters = std::bitset<256>;
+
+}  // namespace
+
+// The store's time.
+constexpr uint64_t kNowMs = 1'700'000'000'000;
+
+namespace {
 
 unsigned Number(char c) { return static_cast<unsigned char>(c); }
 
@@ -165,30 +173,36 @@ void CheckResult(CommandId id, const Words& words, const Value& before, const Va
   }
 }
 
-void TryChange(const Command& command, const Words& words, Value& value) {
+void TryChange(const Command& command, const Words& words, State& state) {
+  using Effect = ValueChange::Effect;
   ValueChange change;
-  const std::string_view refusal = change.Parse(command, words);
+  const std::string refusal = change.Parse(command, words);
   CHECK(refusal.empty() || refusal.starts_with("ERR ")) << refusal;
   if (!refusal.empty()) return;
-  const Value before = value;
-  const bool has_written = change.Apply(value);
+  const State before = state;
+  const Effect effect = change.Apply(state);
+  const bool has_written = effect == Effect::kWritten;
   std::string reply;
   ReplyWriter writer(reply, false);
   change.Answer(writer);
   CheckReply(reply);
-  CHECK(has_written || value == before) << command.name << " changed a value and denies it";
-  CHECK(!value || value->size() <= kMaxValueBytes);
-  CheckResult(command.id, words, before, value, has_written);
+  CHECK(has_written || state.value == before.value)
+      << command.name << " changed a value and denies it";
+  CHECK(effect != Effect::kNone || state.expiry == before.expiry)
+      << command.name << " changed a time and denies it";
+  CHECK(!state.value || state.value->size() <= kMaxValueBytes);
+  CheckResult(command.id, words, before.value, state.value, has_written);
 
   // A store may try again: what came of another value does not matter.
-  Value other = "1x";
+  State other{"1x", Expiry::At(kNowMs + 1), kNowMs};
   change.Apply(other);
-  Value again = before;
+  State again = before;
   std::string second_reply;
   ReplyWriter second_writer(second_reply, false);
-  CHECK_EQ(change.Apply(again), has_written);
+  CHECK(change.Apply(again) == effect) << command.name;
   change.Answer(second_writer);
-  CHECK(again == value && second_reply == reply) << command.name;
+  CHECK(again.value == state.value && again.expiry == state.expiry && second_reply == reply)
+      << command.name;
 }
 
 void TryWalk(const Command& command, const Words& words, const ScanPositions& positions) {
@@ -198,7 +212,7 @@ void TryWalk(const Command& command, const Words& words, const ScanPositions& po
   CHECK(walk.error().message.starts_with("ERR ")) << walk.error().message;
 }
 
-void Try(const Words& words, const ScanPositions& positions, Value& value) {
+void Try(const Words& words, const ScanPositions& positions, State& state) {
   if (words.empty()) return;
   if (words[0] == "glob" && words.size() > 2) return TryGlob(words);
   if (words[0] == "range" && words.size() == 4) return TryRange(words[1], words[2], words[3]);
@@ -211,7 +225,7 @@ void Try(const Words& words, const ScanPositions& positions, Value& value) {
   const auto size = static_cast<int>(words.size());
   if (command->arity >= 0 ? size != command->arity : size < -command->arity) return;
   if (command->kind == CommandKind::kWalk) TryWalk(*command, words, positions);
-  if (command->kind == CommandKind::kChange) TryChange(*command, words, value);
+  if (command->kind == CommandKind::kChange) TryChange(*command, words, state);
 }
 
 }  // namespace
@@ -222,10 +236,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text = gossamer::TextOf(data, size);
   ScanPositions positions;
   positions.Add(1, "key");
-  Value value;
+  ValueChange::State state{.value = {}, .expiry = {}, .now_ms = kNowMs};
   RequestParser parser;
   while (parser.Next(text) == RequestParser::Outcome::kRequest) {
-    Try(parser.arguments(), positions, value);
+    Try(parser.arguments(), positions, state);
     text.remove_prefix(parser.consumed());
   }
   return 0;

@@ -18,9 +18,6 @@
 namespace gossamer::gateway {
 namespace {
 
-constexpr std::string_view kNoExpiry =
-    "ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL";
-
 // Of a worker, batches that are kept for later requests: small ones, and larger ones, with values
 // that pipelines of many clients bring together. One with still more, or with more keys, is not.
 constexpr size_t kMostIdle = 8;
@@ -153,6 +150,7 @@ bool Batch::Add(Client& client, const Command& command,
     }
     case CommandKind::kPut: {
       if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
+      if (command.id == CommandId::kSetEx) return AddSetEx(client, command, arguments);
       if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
           !refusal.empty()) {
         return AddError(client, refusal, &command);
@@ -160,7 +158,7 @@ bool Batch::Add(Client& client, const Command& command,
       if (!Admit(client, Phase::kPuts)) return false;
       requests_.emplace_back(&client, &command, puts_.size(), arguments.size() / 2);
       for (size_t i = 1; i < arguments.size(); i += 2) {
-        puts_.push_back({arguments[i], arguments[i + 1]});
+        puts_.push_back({arguments[i], arguments[i + 1], {}});
         write_bytes_ += arguments[i + 1].size();
       }
       return true;
@@ -176,22 +174,41 @@ bool Batch::Add(Client& client, const Command& command,
   }
 }
 
-// SET key value [NX | XX] [GET]
+// SETEX key seconds value, PSETEX key milliseconds value
+bool Batch::AddSetEx(Client& client, const Command& command,
+                     const std::vector<std::string_view>& arguments) {
+  Expiry expiry;
+  const std::string_view unit = command.name.starts_with('p') ? "px" : "ex";
+  const std::string refusal = ParseExpiry(unit, arguments[2], command.name, expiry);
+  if (!refusal.empty()) return AddError(client, refusal, &command);
+  if (!Admit(client, Phase::kPuts)) return false;
+  AddPut(client, command, {arguments[1], arguments[3], expiry});
+  return true;
+}
+
+void Batch::AddPut(Client& client, const Command& command, const KeyValueView& pair) {
+  requests_.emplace_back(&client, &command, puts_.size(), 1);
+  puts_.push_back(pair);
+  write_bytes_ += pair.value.size();
+}
+
+// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT … | PXAT … | KEEPTTL]
 bool Batch::AddSet(Client& client, const Command& command,
                    const std::vector<std::string_view>& arguments) {
   ValueChange::SetOptions options;
   for (size_t i = 3; i < arguments.size(); ++i) {
     const std::string_view option = arguments[i];
-    std::string_view refusal;
+    std::string refusal;
     if (IsWord(option, "nx")) {
       options.must_be_absent = true;
     } else if (IsWord(option, "xx")) {
       options.must_exist = true;
     } else if (IsWord(option, "get")) {
       options.returns_old = true;
-    } else if (IsWord(option, "ex") || IsWord(option, "px") || IsWord(option, "exat") ||
-               IsWord(option, "pxat") || IsWord(option, "keepttl")) {
-      refusal = kNoExpiry;
+    } else if (IsWord(option, "keepttl") && options.expiry.is_never()) {
+      options.expiry = Expiry::Keep();
+    } else if (IsExpiryOption(option) && options.expiry.is_never() && i + 1 < arguments.size()) {
+      refusal = ParseExpiry(option, arguments[++i], "set", options.expiry);
     } else {
       refusal = kSyntaxError;
     }
@@ -201,9 +218,7 @@ bool Batch::AddSet(Client& client, const Command& command,
   const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
   if (!Admit(client, is_plain ? Phase::kPuts : Phase::kChanges)) return false;
   if (is_plain) {
-    requests_.emplace_back(&client, &command, puts_.size(), 1);
-    puts_.push_back({arguments[1], arguments[2]});
-    write_bytes_ += arguments[2].size();
+    AddPut(client, command, {arguments[1], arguments[2], options.expiry});
   } else {
     write_bytes_ += kAnyValueBytes;
     requests_.emplace_back(&client, &command, change_count_, kIsChange);
@@ -215,7 +230,7 @@ bool Batch::AddSet(Client& client, const Command& command,
 bool Batch::AddChange(Client& client, const Command& command,
                       const std::vector<std::string_view>& arguments) {
   if (!Admit(client, Phase::kChanges)) return false;
-  const std::string_view refusal = NextChange().Parse(command, arguments);
+  const std::string refusal = NextChange().Parse(command, arguments);
   if (!refusal.empty()) {
     --change_count_;
     return AddError(client, refusal, &command);
@@ -296,7 +311,7 @@ Task<void> Batch::RunPuts(Session& session) {
   }
 }
 
-void Batch::GroupChanges() {
+void Batch::GroupChanges(uint64_t now_ms) {
   // Nobody can choose keys that share a place.
   static const uint64_t seed = RandomId();
   key_changes_.clear();
@@ -311,14 +326,14 @@ void Batch::GroupChanges() {
     if (places_[at] != 0) {
       key_changes_[places_[at] - 1].Add(change);
     } else {
-      key_changes_.emplace_back(change);
+      key_changes_.emplace_back(change, now_ms);
       places_[at] = static_cast<uint32_t>(key_changes_.size());
     }
   }
 }
 
 Task<void> Batch::RunChanges(Session& session) {
-  GroupChanges();
+  GroupChanges(session.StoreTimeMs());
   modifiers_.clear();
   for (KeyChanges& changes : key_changes_) modifiers_.push_back({changes.key(), &changes});
   change_results_.assign(modifiers_.size(), Ok());

@@ -108,6 +108,9 @@ class Batch {
   bool AddError(Client& client, std::string_view line, const Command* command);
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);
+  bool AddSetEx(Client& client, const Command& command,
+                const std::vector<std::string_view>& arguments);
+  void AddPut(Client& client, const Command& command, const KeyValueView& pair);
   bool AddChange(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
   bool AddRange(Client& client, const Command& command,
@@ -132,7 +135,8 @@ class Batch {
   void Take(const Batch& from, const Request& request);
   Task<void> RunPuts(Session& session);
   // Puts the changes of each key one behind the other, as they came.
-  void GroupChanges();
+  // `now_ms`: the store's time.
+  void GroupChanges(uint64_t now_ms);
   Task<void> RunChanges(Session& session);
   // The reply to a request that reads, appended to `out`.
   ReadReply ReplyTo(const Request& request, std::string& out) const;

@@ -17,12 +17,11 @@ namespace {
 constexpr std::string_view kWrongPassword =
     "WRONGPASS invalid username-password pair or user is disabled.";
 
-void AnswerTime(ReplyWriter& reply) {
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
+// By the clock by which keys expire.
+void AnswerTime(uint64_t store_time_ms, ReplyWriter& reply) {
   reply.Array(2);
-  reply.Bulk(std::to_string(now.count() / 1'000'000));
-  reply.Bulk(std::to_string(now.count() % 1'000'000));
+  reply.Bulk(std::to_string(store_time_ms / 1000));
+  reply.Bulk(std::to_string(store_time_ms % 1000 * 1000));
 }
 
 // Makes `client` that user. Returns false, and changes nothing, if that is not the user's password.
@@ -124,7 +123,7 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
     case CommandId::kConfig:
       AnswerConfig(arguments, shared_.options, shared_.identity.port, shared_.slow_log, reply);
       break;
-    case CommandId::kTime: AnswerTime(reply); break;
+    case CommandId::kTime: AnswerTime(session_->StoreTimeMs(), reply); break;
     case CommandId::kRole:
       reply.Array(3);
       reply.Bulk("master");
@@ -187,7 +186,8 @@ void Worker::AnswerState(Client& client, const Command& command,
                               {.clients = shared_.inboxes.CountClients(),
                                .keys = shared_.key_count.load(std::memory_order_relaxed),
                                .client_bytes = shared_.memory.held(ClientMemory::Use::kRequests) +
-                                               shared_.memory.held(ClientMemory::Use::kAnswers)},
+                                               shared_.memory.held(ClientMemory::Use::kAnswers),
+                               .expired_keys = store_->counters().expired},
                               all_metrics_));
       break;
     }

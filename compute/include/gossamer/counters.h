@@ -130,6 +130,7 @@ struct Counters {
   CacheCounts cache;
   LockCounts locks;
   uint64_t rereads = 0;  // units read again because they were torn or had changed
+  uint64_t expired = 0;  // keys that sweeps deleted because they had expired
 
   WireCounts& of(OperationClass operation) { return wire[static_cast<size_t>(operation)]; }
   const WireCounts& of(OperationClass operation) const {
@@ -140,6 +141,7 @@ struct Counters {
     cache += other.cache;
     locks += other.locks;
     rereads += other.rereads;
+    expired += other.expired;
     return *this;
   }
   Counters& operator-=(const Counters& other) {
@@ -147,6 +149,7 @@ struct Counters {
     cache -= other.cache;
     locks -= other.locks;
     rereads -= other.rereads;
+    expired -= other.expired;
     return *this;
   }
 };

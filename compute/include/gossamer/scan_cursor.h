@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "gossamer/expiry.h"
 #include "gossamer/status.h"
 #include "gossamer/task.h"
 
@@ -42,11 +43,24 @@ struct ScanEntry {
   uint32_t length = 0;          // of what is behind the key
   uint8_t key_bytes = 0;
   Kind kind = Kind::kInline;
+  // 0: the key never expires. Otherwise it does, and unless `kind` is kAway the time is so many
+  // bytes behind the key, less one.
+  uint8_t expiry_at = 0;
 
   std::string_view key() const { return {bytes, key_bytes}; }
   // `away`: the strings that kAway refers to.
   std::string_view Value(const std::string_view* away) const {
     return kind == Kind::kAway ? away[length] : std::string_view(bytes + key_bytes, length);
+  }
+  // In milliseconds since 1970; 0: never. `away`: the times that kAway refers to.
+  uint64_t ExpiresAt(const uint64_t* away) const {
+    if (expiry_at == 0) return 0;
+    if (kind == Kind::kAway) return away[length];
+    uint64_t ms = 0;  // has 6 bytes, the lowest first
+    for (int i = 5; i >= 0; --i) {
+      ms = ms << 8 | static_cast<uint8_t>(bytes[key_bytes + expiry_at - 1 + i]);
+    }
+    return ms;
   }
 };
 static_assert(sizeof(ScanEntry) == 16);
@@ -84,6 +98,11 @@ class ScanCursor {
   // Valid from a `Next` that returned true until the next call.
   std::string_view key() const { return next_[-1].key(); }
   std::string_view value() const { return next_[-1].Value(away_); }
+  // When the key expires; it may have done so by now.
+  Expiry expiry() const {
+    const uint64_t ms = next_[-1].ExpiresAt(away_expiries_);
+    return ms == 0 ? Expiry::Never() : Expiry::At(ms);
+  }
   virtual const Status& status() const = 0;
   // With `salvage`: the ranges skipped so far, in order.
   virtual std::span<const MissingKeys> missing() const { return {}; }
@@ -92,11 +111,14 @@ class ScanCursor {
   virtual std::optional<ScanBookmark> bookmark() const { return std::nullopt; }
 
  protected:
-  // What the next calls of Next go through. Both stay until Refill or the cursor's end.
-  void SetEntries(std::span<const ScanEntry> entries, const std::string_view* away) {
+  // What the next calls of Next go through. All stay until Refill or the cursor's end.
+  // `away_expiries`: null if no entry expires.
+  void SetEntries(std::span<const ScanEntry> entries, const std::string_view* away,
+                  const uint64_t* away_expiries = nullptr) {
     next_ = entries.data();
     end_ = next_ + entries.size();
     away_ = away;
+    away_expiries_ = away_expiries;
   }
   // Called when the entries have been passed. Sets those that come next, or none at the end and on
   // an error.
@@ -113,6 +135,7 @@ class ScanCursor {
   const ScanEntry* next_ = nullptr;  // The current entry is before it.
   const ScanEntry* end_ = nullptr;
   const std::string_view* away_ = nullptr;
+  const uint64_t* away_expiries_ = nullptr;
 };
 
 // Takes a coroutine to the cursor's next key. With a key at hand it does not suspend.

@@ -2,7 +2,9 @@
 // for limits of keys and values, thread-safety, and the errors that every call may return.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "gossamer/counters.h"
+#include "gossamer/expiry.h"
 #include "gossamer/modifier.h"
 #include "gossamer/repair.h"
 #include "gossamer/scan_cursor.h"
@@ -29,12 +32,20 @@ namespace gossamer {
 struct KeyValue {
   std::string key;
   std::string value;
+  Expiry expiry = {};
 };
 
 // The same without storage of its own.
 struct KeyValueView {
   std::string_view key;
   std::string_view value;
+  Expiry expiry = {};
+};
+
+// What a key has, and when it expires.
+struct ExpiringValue {
+  std::string value;
+  Expiry expiry;  // of At, or never
 };
 
 // What `LoadSorted` has done.
@@ -69,7 +80,7 @@ struct ScanOptions {
   uint64_t resume_at = 0;
 };
 
-// What `DeleteRange` has done.
+// What `DeleteRange` or `DeleteExpired` has done.
 struct RangeDeletion {
   uint64_t deleted = 0;                // keys
   Status status = outcome::success();  // with an error, some keys of the range may be left
@@ -92,18 +103,27 @@ class Session {
 
   // NotFound if the key is absent.
   Result<std::string> Get(std::string_view key) { return RunToEnd(AsyncGet(key)); }
-  // Inserts or overwrites.
-  Status Put(std::string_view key, std::string_view value) {
-    return RunToEnd(AsyncPut(key, value));
+  // The same with the time when the key expires.
+  Result<ExpiringValue> GetWithExpiry(std::string_view key) {
+    return RunToEnd(AsyncGetWithExpiry(key));
+  }
+  // How long the key has still to live; nullopt if it never expires. NotFound if it is absent.
+  Result<std::optional<std::chrono::milliseconds>> TimeToLive(std::string_view key);
+  // Inserts or overwrites. `expiry`: when the key expires from then on. It never does unless that
+  // is said.
+  Status Put(std::string_view key, std::string_view value, Expiry expiry = {}) {
+    return RunToEnd(AsyncPut(key, value, expiry));
   }
   // AlreadyExists if the key is there.
-  Status Insert(std::string_view key, std::string_view value) {
-    return RunToEnd(AsyncInsert(key, value));
+  Status Insert(std::string_view key, std::string_view value, Expiry expiry = {}) {
+    return RunToEnd(AsyncInsert(key, value, expiry));
   }
   // NotFound if the key is absent.
-  Status Update(std::string_view key, std::string_view value) {
-    return RunToEnd(AsyncUpdate(key, value));
+  Status Update(std::string_view key, std::string_view value, Expiry expiry = {}) {
+    return RunToEnd(AsyncUpdate(key, value, expiry));
   }
+  // Says when the key expires, which keeps its value. NotFound if it is absent.
+  Status Touch(std::string_view key, Expiry expiry) { return RunToEnd(AsyncTouch(key, expiry)); }
   // Replaces the value by what `modifier` makes of it: read-modify-write, as one operation among
   // all clients. A value that the tree's nodes hold is modified in the round trips of a put, and
   // many modifications of one key together.
@@ -165,11 +185,29 @@ class Session {
     return DeleteRange(KeyRange({}, std::nullopt, std::string(prefix)), {});
   }
 
+  // Deletes all keys that have expired, and gives back the memory of the leaves that this empties.
+  // To others they are absent already. A store does this by itself, in a thread, once enough of its
+  // keys have expired. `progress` and errors: as for DeleteRange.
+  RangeDeletion DeleteExpired(const std::function<bool(uint64_t deleted)>& progress) {
+    return RunToEnd(AsyncDeleteExpired(progress));
+  }
+
   // The same as coroutines. The bytes of `key` and `value` must live until the task ends.
   virtual Task<Result<std::string>> AsyncGet(std::string_view key) = 0;
-  virtual Task<Status> AsyncPut(std::string_view key, std::string_view value) = 0;
-  virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value) = 0;
-  virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
+  virtual Task<Result<ExpiringValue>> AsyncGetWithExpiry(std::string_view key) = 0;
+  Task<Status> AsyncPut(std::string_view key, std::string_view value) {
+    return AsyncPut(key, value, Expiry::Never());
+  }
+  Task<Status> AsyncInsert(std::string_view key, std::string_view value) {
+    return AsyncInsert(key, value, Expiry::Never());
+  }
+  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) {
+    return AsyncUpdate(key, value, Expiry::Never());
+  }
+  virtual Task<Status> AsyncPut(std::string_view key, std::string_view value, Expiry expiry) = 0;
+  virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value, Expiry expiry) = 0;
+  virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value, Expiry expiry) = 0;
+  Task<Status> AsyncTouch(std::string_view key, Expiry expiry);
   virtual Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) = 0;
   virtual Task<Status> AsyncDelete(std::string_view key) = 0;
   // The spans, too, must live until the task ends.
@@ -183,6 +221,8 @@ class Session {
   virtual Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
   virtual Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
                                                std::function<bool(uint64_t deleted)> progress) = 0;
+  virtual Task<RangeDeletion> AsyncDeleteExpired(
+      std::function<bool(uint64_t deleted)> progress) = 0;
 
   // Starts a task, which runs here until it first waits. It goes on while the session is driven: by
   // `Poll`, `WaitAll` or a synchronous call.
@@ -192,6 +232,9 @@ class Session {
   virtual void WaitAll() = 0;
 
   virtual Counters counters() const = 0;
+  // The store's time, as far as this compute server knows it, in milliseconds since 1970: keys that
+  // expire before have expired.
+  virtual uint64_t StoreTimeMs() const = 0;
 
  protected:
   // What each synchronous call does. Returns: the task's value. Cost: the task's frame, and no
@@ -224,10 +267,39 @@ inline std::vector<Result<std::string>> Session::MultiGet(std::span<const std::s
   return results;
 }
 
+inline Result<std::optional<std::chrono::milliseconds>> Session::TimeToLive(std::string_view key) {
+  using Left = std::optional<std::chrono::milliseconds>;
+  BOOST_OUTCOME_TRY(found, GetWithExpiry(key));
+  if (found.expiry.is_never()) return Left();
+  const auto left = static_cast<int64_t>(found.expiry.at_ms() - StoreTimeMs());
+  return Left(std::max<int64_t>(left, 0));
+}
+
+inline Task<Status> Session::AsyncTouch(std::string_view key, Expiry expiry) {
+  class Touch final : public ValueModifier {
+   public:
+    explicit Touch(Expiry expiry) : expiry_(expiry) {}
+    Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
+      was_there_ = value.has_value();
+      return {Kind::kTouch, {}, expiry_};
+    }
+    bool wants_value() const override { return false; }
+    bool was_there() const { return was_there_; }
+
+   private:
+    const Expiry expiry_;
+    bool was_there_ = false;
+  };
+  Touch touch(expiry);
+  BOOST_OUTCOME_CO_TRYV(co_await AsyncModify(key, touch));
+  if (!touch.was_there()) co_return MakeError(Code::kNotFound);
+  co_return Ok();
+}
+
 inline std::vector<Status> Session::MultiPut(std::span<const KeyValue> pairs) {
   std::vector<KeyValueView> views;
   views.reserve(pairs.size());
-  for (const KeyValue& pair : pairs) views.push_back({pair.key, pair.value});
+  for (const KeyValue& pair : pairs) views.push_back({pair.key, pair.value, pair.expiry});
   std::vector<Status> results(pairs.size(), Ok());
   MultiPut(views, results);
   return results;

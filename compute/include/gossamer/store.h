@@ -164,6 +164,7 @@ struct SweepReport {
 // What `Store::Check` found. A tree without `problems` obeys every invariant.
 struct CheckReport {
   uint64_t keys = 0;
+  uint64_t expired_keys = 0;  // others, which have expired and still take memory
   uint64_t leaves = 0;
   uint64_t internal_nodes = 0;
   uint64_t blocks = 0;
@@ -196,16 +197,15 @@ class Store {
   // another one. Those of the observer.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // Reads all that memory servers of a store still have, also if its root is lost: looks at each
-  // node in their memory for leaves that are whole, and calls emit(key, value) for what these have,
+  // node in their memory for leaves that are whole, and calls `emit` for what these have, also expired,
   // in the order of keys. Returns early if that returns false. For a store that no client changes
   // meanwhile. What a lost node knew is missing: a leaf that was split or merged may be told from
   // its later states only while a neighbour or a parent is left. So a key may come with an older
   // value, or though it was deleted.
   // Errors: NotFound: there is no record of the store. NodeUnreachable: none of its servers
   // answers, or the bootstrap.
-  static Result<SalvageReport> Salvage(
-      const OpenOptions& options,
-      const std::function<bool(std::string_view key, std::string_view value)>& emit);
+  static Result<SalvageReport> Salvage(const OpenOptions& options,
+                                       const std::function<bool(const KeyValueView&)>& emit);
   // Creates a store in this process, with its own memory server. Both end with the Store.
   // Errors: those of the observer.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);

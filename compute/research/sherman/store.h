@@ -40,13 +40,17 @@ class ShermanSession final : public PartialSession {
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override;
-  Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
+  using PartialSession::AsyncInsert, PartialSession::AsyncPut, PartialSession::AsyncUpdate;
+  // Its keys never expire.
+  Task<Status> AsyncPut(std::string_view key, std::string_view value, Expiry /*expiry*/) override {
     return Write(key, value, Condition::kNone);
   }
-  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override {
+  Task<Status> AsyncInsert(std::string_view key, std::string_view value,
+                           Expiry /*expiry*/) override {
     return Write(key, value, Condition::kAbsent);
   }
-  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
+  Task<Status> AsyncUpdate(std::string_view key, std::string_view value,
+                           Expiry /*expiry*/) override {
     return Write(key, value, Condition::kPresent);
   }
   Task<Status> AsyncDelete(std::string_view key) override;

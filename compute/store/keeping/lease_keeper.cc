@@ -216,8 +216,12 @@ Task<Status> LeaseKeeper::RenewRegistered(Scheduler& scheduler, const ServerInfo
   for (bool has_more = true; has_more && !stopping_;) {
     control::RenewRequest request;
     if (epochs_ != nullptr) request.epoch = epochs_->AcknowledgedTo(server.id);
+    const Clock::time_point asked = scheduler.Now();
     BOOST_OUTCOME_CO_TRY(
         reply, co_await CallControl<control::RenewReply>(scheduler.endpoint(), server.id, request));
+    if (clock_ != nullptr && server.id == ServerId{0}) {
+      clock_->Learn({reply.clock_us, asked, scheduler.Now()});
+    }
     if (epochs_ != nullptr) {
       epochs_->Learn(server.id, reply.epoch, reply.acknowledged);
       co_await epochs_->GiveBackOverdue(scheduler, server.id);

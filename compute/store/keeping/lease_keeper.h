@@ -55,15 +55,16 @@ class LeaseKeeper {
   // told of each registration: memory allocated under an earlier lease is abandoned, even if no
   // session has noticed the new lease (rule U4). It gives up memory that a server offers, or more
   // once a server says that it has refused others memory. `find_server`, if there is one, finds a
-  // server that is to come back.
+  // server that is to come back. `clock` learns the store's time.
   explicit LeaseKeeper(const Servers& servers, RemoteAllocator* allocator = nullptr,
                        OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr,
-                       FindServer find_server = {})
+                       FindServer find_server = {}, StoreClock* clock = nullptr)
       : servers_(servers),
         allocator_(allocator),
         orphans_(orphans),
         epochs_(epochs),
-        find_server_(std::move(find_server)) {
+        find_server_(std::move(find_server)),
+        clock_(clock) {
     assert(epochs == nullptr || allocator != nullptr);
   }
   ~LeaseKeeper() { Stop(); }
@@ -115,6 +116,7 @@ class LeaseKeeper {
   OrphanedLocks* const orphans_;
   EpochAcknowledger* const epochs_;
   const FindServer find_server_;
+  StoreClock* const clock_;
   std::unique_ptr<ComputePort> port_;  // the thread's
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;

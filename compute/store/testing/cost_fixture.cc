@@ -82,7 +82,7 @@ std::unique_ptr<Store> CostFixture::OpenAnother() {
   std::unique_ptr<Store> store = fabric_ == TestFabric::kRunning
                                      ? Need(OpenRunning())
                                      : cluster_->OpenStore(10'000, uint64_t{64} << 20);
-  static_cast<OpenStore&>(*store).StopMerging();
+  static_cast<OpenStore&>(*store).StopUpkeep();
   return store;
 }
 

@@ -180,6 +180,7 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
   };
   std::vector<Block> blocks;
   std::set<std::string> seen;
+  const uint64_t now_ms = tree_.context().clock.EarliestMs();
   const HighFence high = leaf.high();
   if (!high.infinite && !IsShortFence(low, high.key)) Problem(pointer, "a long high fence");
   const auto check_key = [&](KeyView key) {
@@ -193,7 +194,8 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
     const GroupView& unit = leaf.unit(number);
     unit.ForEach([&](const Entry& entry) {
       const Key key(unit.prefix(), entry.key);
-      ++report_.keys;
+      const bool has_expired = entry.expires() && entry.expires_at <= now_ms;
+      ++(has_expired ? report_.expired_keys : report_.keys);
       const uint64_t hash = entry.is_long() ? entry.key_hash() : KeyHash(key);
       CheckPlace(pointer, leaf, number, hash, key);
       if (entry.has_block()) {
@@ -207,7 +209,7 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
       }
       if (entry.is_long()) return;
       check_key(key);
-      if (entry.key.size() > shared_.geometry.max_suffix_bytes()) {
+      if (entry.key.size() > shared_.geometry.max_suffix_bytes(entry.expires())) {
         Problem(pointer, fmt::format("key '{}' stored whole, though it is long", Escaped(key)));
       }
     });

@@ -251,13 +251,12 @@ class RootlessTest : public testing::Test {
     OpenOptions options;
     options.bootstrap = cluster.bootstrap_url();
     std::string last;
-    const Result<SalvageReport> report =
-        Store::Salvage(options, [&](std::string_view key, std::string_view value) {
-          EXPECT_TRUE(pairs.empty() || key > last) << key;
-          last = key;
-          pairs[last] = value;
-          return true;
-        });
+    const Result<SalvageReport> report = Store::Salvage(options, [&](const KeyValueView& pair) {
+      EXPECT_TRUE(pairs.empty() || pair.key > last) << pair.key;
+      last = pair.key;
+      pairs[last] = pair.value;
+      return true;
+    });
     EXPECT_TRUE(report) << report.error().ToString();
     return report ? report.value() : SalvageReport{};
   }
@@ -302,7 +301,7 @@ TEST_F(RootlessTest, WithoutARecordThereIsNothingToFind) {
   OpenOptions options;
   options.bootstrap = "dir:" + testing::TempDir() + "gossamer-without-a-store";
   const Result<SalvageReport> report =
-      Store::Salvage(options, [](std::string_view, std::string_view) { return true; });
+      Store::Salvage(options, [](const KeyValueView&) { return true; });
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, Code::kNotFound);
 }

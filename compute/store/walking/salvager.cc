@@ -52,7 +52,7 @@ Task<Status> Salvager::SalvageLeaf(Scan& scan) {
     scan.page.Clear();
     missing_.erase(missing_.begin() + static_cast<ptrdiff_t>(missing), missing_.end());
   }
-  scan.page.FindReady();
+  scan.page.FindReady(scan.range, context_.clock);
   context_.counters.of(OperationClass::kScan) += op.wire;
   Clip(scan);
   co_return status;

@@ -49,9 +49,11 @@ Status Connect(ComputePort& port, std::unique_ptr<Endpoint>& endpoint, const Sto
 struct Pair {
   std::string key;
   std::string value;
+  Expiry expiry;
 };
 std::optional<Pair> Complete(LeafFinder& finder, const SalvageReport& report, const Entry& entry) {
-  if (!entry.has_block()) return Pair{std::string(entry.key), std::string(entry.stored)};
+  const Expiry expiry = entry.expires() ? Expiry::At(entry.expires_at) : Expiry::Never();
+  if (!entry.has_block()) return Pair{std::string(entry.key), std::string(entry.stored), expiry};
   const BlockRef block = entry.block();
   if (report.unreachable.contains(ToInteger(block.ptr().server()))) return std::nullopt;
   const Result<std::vector<std::byte>> bytes =
@@ -59,17 +61,16 @@ std::optional<Pair> Complete(LeafFinder& finder, const SalvageReport& report, co
   if (!bytes) return std::nullopt;
   const std::optional<std::string_view> content = DecodeBlock(block, bytes.value());
   if (!content) return std::nullopt;
-  if (!entry.is_long()) return Pair{std::string(entry.key), std::string(*content)};
+  if (!entry.is_long()) return Pair{std::string(entry.key), std::string(*content), expiry};
   const std::optional<LongContent> parts = SplitLongContent(*content);
   if (!parts || KeyHash(parts->key) != entry.key_hash()) return std::nullopt;
-  return Pair{std::string(parts->key), std::string(parts->value)};
+  return Pair{std::string(parts->key), std::string(parts->value), expiry};
 }
 
 }  // namespace
 
-Result<SalvageReport> Store::Salvage(
-    const OpenOptions& options,
-    const std::function<bool(std::string_view key, std::string_view value)>& emit) {
+Result<SalvageReport> Store::Salvage(const OpenOptions& options,
+                                     const std::function<bool(const KeyValueView&)>& emit) {
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(record, ReadRecord(options));
   ComputePortOptions port_options;
@@ -128,7 +129,7 @@ Result<SalvageReport> Store::Salvage(
     }
     std::ranges::sort(pairs, {}, &Pair::key);
     for (const Pair& pair : pairs) {
-      if (!emit(pair.key, pair.value)) return report;
+      if (!emit({pair.key, pair.value, pair.expiry})) return report;
       ++report.keys;
     }
   }

@@ -131,7 +131,9 @@ Result<StoreStat> OpenStore::Stat() {
     one.orphaned_bytes = reply.value().orphaned_bytes;
     one.compute_servers = reply.value().compute_servers;
     one.locks_on_chip = reply.value().lock_table_on_chip != 0;
-    one.lock_table_bytes = shared_->servers.Find(member.server)->lock_table_bytes;
+    // It may be in reach again, and not be known yet.
+    const ServerInfo* const known = shared_->servers.Find(member.server);
+    one.lock_table_bytes = known == nullptr ? 0 : known->lock_table_bytes;
     one.lock_table_why = TextOf(reply.value().lock_table_why);
     stat.servers.push_back(std::move(one));
   }

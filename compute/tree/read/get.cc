@@ -54,18 +54,25 @@ Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
   co_return std::string(answer.stored);
 }
 
-Task<Result<std::string>> Getter::FinishUntilDone(Op& op, KeyView key, Begun* begun) {
-  Result<std::string> value = co_await Finish(op, key, begun);
+Task<Result<std::string>> Getter::GetWithExpiry(KeyView key, uint64_t& expires_at) {
+  const RunningOperations::Scope scope(context_.running);
+  Op op = context_.links.Begin();
+  co_return co_await FinishUntilDone(op, key, nullptr, &expires_at);
+}
+
+Task<Result<std::string>> Getter::FinishUntilDone(Op& op, KeyView key, Begun* begun,
+                                                  uint64_t* expires_at) {
+  Result<std::string> value = co_await Finish(op, key, begun, expires_at);
   while (!value) {
     const bool again = co_await context_.links.RecoverFrom(op, value.error());
     if (!again) break;
-    value = co_await Finish(op, key, nullptr);
+    value = co_await Finish(op, key, nullptr, expires_at);
   }
   context_.counters.AddOperation(op.wire, OperationClass::kRead, value ? nullptr : &value.error());
   co_return value;
 }
 
-Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
+Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun, uint64_t* expires_at) {
   using Verdict = GetJob::Verdict;
   BOOST_OUTCOME_CO_TRYV(context_.CheckKey(key));
   const LeafGeometry& geometry = context_.geometry();
@@ -102,17 +109,24 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
       if (overflow.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, overflow);
       answer = job.Judge(context_, key, route.path.low, left);
     }
+    if (expires_at != nullptr) *expires_at = answer.expires_at;
     switch (answer.verdict) {
       case Verdict::kFound: co_return std::string(answer.stored);
       case Verdict::kAbsent: co_return MakeError(Code::kNotFound);
       case Verdict::kBlock: {
         const Entry entry{key, answer.stored, answer.kind};
-        BOOST_OUTCOME_CO_TRY(value, co_await ReadBlock(op, key, entry));
+        BOOST_OUTCOME_CO_TRY(value, co_await ReadBlock(op, key, entry, expires_at));
         if (value) {
           context_.guesses.Learn(job.hash(), entry.block());
           co_return std::move(*value);
         }
         break;  // The entry has changed since.
+      }
+      case Verdict::kExpired: {
+        BOOST_OUTCOME_CO_TRY(is_absent, co_await RemoveExpired(key));
+        if (is_absent) co_return MakeError(Code::kNotFound);
+        ++reread;
+        continue;
       }
       case Verdict::kFrozen:
         LookUpAgain(route);
@@ -132,16 +146,17 @@ Task<Result<std::string>> Getter::Finish(Op& op, KeyView key, Begun* begun) {
     // The memory may be another's by now.
     if (reread % kRereadsOfAPath == 0) LookUpAgain(route);
   }
-  co_return co_await GetUnderLock(op, key);
+  co_return co_await GetUnderLock(op, key, expires_at);
 }
 
 // Cost: 1 RT, and that of GetUnderLock if another key has the same hash.
-Task<Result<std::optional<std::string>>> Getter::ReadBlock(Op& op, KeyView key, Entry entry) {
+Task<Result<std::optional<std::string>>> Getter::ReadBlock(Op& op, KeyView key, Entry entry,
+                                                           uint64_t* expires_at) {
   Result<std::optional<std::string>> content = co_await context_.blocks.Read(op, entry.block());
   if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
   const std::optional<std::string_view> value = BlockReader::ValueOf(key, *content.value());
   if (value) co_return std::optional(std::string(*value));
-  BOOST_OUTCOME_CO_TRY(locked, co_await GetUnderLock(op, key));
+  BOOST_OUTCOME_CO_TRY(locked, co_await GetUnderLock(op, key, expires_at));
   co_return std::optional<std::string>(std::move(locked));
 }
 
@@ -218,8 +233,18 @@ Task<Status> Getter::HopRight(Op& op, KeyView key, const BufferLease& buffers, R
   co_return Ok();
 }
 
+Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key, uint64_t* expires_at) {
+  for (;;) {
+    BOOST_OUTCOME_CO_TRY(value, co_await TryUnderLock(op, key, expires_at));
+    if (value) co_return std::move(*value);
+    BOOST_OUTCOME_CO_TRY(is_absent, co_await RemoveExpired(key));
+    if (is_absent) co_return MakeError(Code::kNotFound);
+  }
+}
+
 // No client writes the leaf while its lock is held. Cost: 2 RT.
-Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
+Task<Result<std::optional<std::string>>> Getter::TryUnderLock(Op& op, KeyView key,
+                                                              uint64_t* expires_at) {
   LeafWrite sought;  // Writes nothing: names the key.
   sought.SetKey(key, context_.geometry());
   LeafJob job(context_.locks, op, {&sought, 1});
@@ -236,11 +261,15 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
     }
     if (read) found = locked.editor->Find(key, sought.unit);
   }
+  const uint64_t expiry = found.entry ? found.entry->expires_at : 0;
+  const bool is_alive = context_.clock.IsAlive(expiry);
+  const bool has_value = found.entry && is_alive;
+  if (expires_at != nullptr) *expires_at = expiry;
   if (!read) {
     value = read.error();
-  } else if (found.entry && !found.entry->has_block()) {
+  } else if (has_value && !found.entry->has_block()) {
     value = std::string(found.entry->stored);
-  } else if (found.entry) {
+  } else if (has_value) {
     Result<std::optional<std::string>> block =
         co_await context_.blocks.Read(op, found.entry->block());
     std::optional<std::string_view> content;
@@ -262,7 +291,16 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
     }
   }
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
-  co_return value;
+  if (read && !is_alive) co_return std::optional<std::string>();
+  if (!value) co_return value.error();
+  co_return std::optional(std::move(value.value()));
+}
+
+Task<Result<bool>> Getter::RemoveExpired(KeyView key) {
+  const Status removed = co_await writer_.WriteUntilDone(key, {}, WriteMode::kExpire);
+  if (removed) ++context_.counters.expired;
+  if (!removed && removed.error().code != Code::kNotFound) co_return removed.error();
+  co_return removed.has_value();
 }
 
 }  // namespace gossamer

@@ -13,23 +13,34 @@
 #include "compute/tree/read/get_job.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/leaf_job.h"
+#include "compute/tree/write/leaf_writer.h"
 
 namespace gossamer {
 
 class Getter {
  public:
-  Getter(TreeContext& context, LeafLocker& leaves) : context_(context), leaves_(leaves) {}
+  Getter(TreeContext& context, LeafLocker& leaves, LeafWriter& writer)
+      : context_(context), leaves_(leaves), writer_(writer) {}
 
   // Returns the value of `key`.
   // Errors: NotFound; InvalidArgument; NodeUnreachable, with the loss noted in `op`; Corruption.
   // Cost: 1 RT for the home group, and the overflow group if the hint says so. 1 RT more for a key
-  // in the overflow group without a hint, 1 RT more for a value block. A stale path: 2 RT more if
+  // in the overflow group without a hint, 1 RT more for a value block. Of a key that has expired, and
+  // is still there, 3 RT to remove it. A stale path: 2 RT more if
   // the key is one hop away, 5 RT and one for each level in all if it is further (rule W7).
-  Task<Result<std::string>> Get(Op& op, KeyView key) { return Finish(op, key, nullptr); }
+  // Sets `expires_at`, unless that is null: when the key expires, or 0: never.
+  Task<Result<std::string>> Get(Op& op, KeyView key, uint64_t* expires_at = nullptr) {
+    return Finish(op, key, nullptr, expires_at);
+  }
   // The same as an operation of its own, with lost queue pairs replaced. Counted.
   Task<Result<std::string>> GetUntilDone(KeyView key);
+  // The same, with the time when the key expires; 0: never.
+  Task<Result<std::string>> GetWithExpiry(KeyView key, uint64_t& expires_at);
 
  private:
+  // Removes a key that may have expired. Returns true if it had: then it is absent.
+  // Errors: as LeafWriter::WriteUntilDone.
+  Task<Result<bool>> RemoveExpired(KeyView key);
   // A get whose first READs are on their way, or have ended.
   struct Begun {
     GetJob job;
@@ -50,9 +61,12 @@ class Getter {
 
   // Begins a get at the leaf that is cached. Returns false if there is none.
   bool Begin(KeyView key, Begun& begun);
-  // Gets what is not plain. Goes on from `begun`, which has ended, unless it is null.
-  Task<Result<std::string>> Finish(Op& op, KeyView key, Begun* begun);
-  Task<Result<std::string>> FinishUntilDone(Op& op, KeyView key, Begun* begun);
+  // Gets what is not plain. Goes on from `begun`, which has ended, unless it is null. Sets
+  // `expires_at`, unless that is null.
+  Task<Result<std::string>> Finish(Op& op, KeyView key, Begun* begun,
+                                   uint64_t* expires_at = nullptr);
+  Task<Result<std::string>> FinishUntilDone(Op& op, KeyView key, Begun* begun,
+                                            uint64_t* expires_at = nullptr);
   // `is_counted`: the cache has counted this lookup before.
   Task<Status> FindPath(Op& op, KeyView key, bool is_counted, Route& route);
   // Forgets the route: the leaf is looked up again, by its parent as that is now.
@@ -62,11 +76,16 @@ class Getter {
   Task<Status> LeaveStaleLeaf(Op& op, KeyView key, const BufferLease& buffers, Route& route);
   Task<Status> HopRight(Op& op, KeyView key, const BufferLease& buffers, Route& route);
   // The value of `key` by its entry, which has a block; nullopt if that has changed since.
-  Task<Result<std::optional<std::string>>> ReadBlock(Op& op, KeyView key, Entry entry);
-  Task<Result<std::string>> GetUnderLock(Op& op, KeyView key);
+  Task<Result<std::optional<std::string>>> ReadBlock(Op& op, KeyView key, Entry entry,
+                                                     uint64_t* expires_at);
+  // The value of a key whose leaf cannot be read otherwise. Removes the key if it has expired.
+  Task<Result<std::string>> GetUnderLock(Op& op, KeyView key, uint64_t* expires_at);
+  // The same; nullopt if it has to be removed first.
+  Task<Result<std::optional<std::string>>> TryUnderLock(Op& op, KeyView key, uint64_t* expires_at);
 
   TreeContext& context_;
   LeafLocker& leaves_;
+  LeafWriter& writer_;
 };
 
 }  // namespace gossamer

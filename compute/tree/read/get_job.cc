@@ -62,7 +62,7 @@ GetJob::Answer GetJob::Judge(TreeContext& context, KeyView key, KeyView within,
   if (!home->Covers(key)) return {Verdict::kRightOfLeaf};
   const auto find = [&](const GroupView& unit) {
     std::optional<Entry> entry = unit.Find(key);
-    if (!entry && key.size() > geometry.max_suffix_bytes()) {
+    if (!entry && key.size() > geometry.max_suffix_bytes(true)) {
       // The block tells whether it is this key.
       entry = unit.FindLong(key, hash_, [](const Entry&) { return true; });
     }
@@ -87,7 +87,11 @@ GetJob::Answer GetJob::Judge(TreeContext& context, KeyView key, KeyView within,
     });
   }
   if (!entry) return {Verdict::kAbsent};
-  return {entry->has_block() ? Verdict::kBlock : Verdict::kFound, entry->kind, entry->stored};
+  if (!context.clock.IsAlive(entry->expires_at)) {
+    return {rules::SaysGoneWithoutLock() ? Verdict::kAbsent : Verdict::kExpired};
+  }
+  const Verdict verdict = entry->has_block() ? Verdict::kBlock : Verdict::kFound;
+  return {verdict, entry->kind, entry->stored, entry->expires_at};
 }
 
 void GetJob::TakeGuess(TreeContext& context, KeyView key, Answer& answer) const {
@@ -111,7 +115,7 @@ void GetJob::TakeBlock(KeyView key, std::span<const std::byte> bytes, Answer& an
 void GetJob::TakeContent(KeyView key, std::string_view content, Answer& answer) {
   std::optional<std::string_view> value = content;
   if (answer.kind == Entry::Kind::kLong) value = BlockReader::ValueOf(key, content);
-  if (value) answer = {Verdict::kFound, answer.kind, *value};
+  if (value) answer = {Verdict::kFound, answer.kind, *value, answer.expires_at};
 }
 
 }  // namespace gossamer

@@ -42,6 +42,7 @@ class GetJob {
     kFound,
     kAbsent,
     kBlock,     // the entry refers to a block, which has the value, and a long key's bytes
+    kExpired,   // the key may have expired: who holds the leaf's lock has to say so (rule X1)
     kOverflow,  // the key may be in the overflow group, which was not read
     kTorn,  // a group is torn or not this leaf's, or the two are not of one version (rules R1, R2)
     kFrozen,      // its left neighbour takes the entries over, or has done so (rule R8)
@@ -51,7 +52,8 @@ class GetJob {
     Verdict verdict = Verdict::kTorn;
     Entry::Kind kind = Entry::Kind::kInline;
     std::string_view stored =
-        {};  // of kFound and kBlock; in the buffers that the groups were read to
+        {};                   // of kFound and kBlock; in the buffers that the groups were read to
+    uint64_t expires_at = 0;  // likewise; 0: never
 
     // Whether the get has ended.
     bool is_plain() const { return verdict == Verdict::kFound || verdict == Verdict::kAbsent; }

@@ -92,7 +92,7 @@ Scanner::State Scanner::Advance(Scan& scan) {
     if (scan.WantsBookmark()) return scan.MarkLeaf() ? State::kEnded : State::kWaits;
     const bool is_at_end = scan.run == nullptr || scan.at == scan.run->refs.size();
     if (scan.hop || (is_at_end && !TakeNextRun(scan)) || !TakeNext(scan)) return State::kWaits;
-    page.FindReady();
+    page.FindReady(scan.range, context_.clock);
   }
 }
 
@@ -270,7 +270,8 @@ Task<Status> Scanner::Fetch(Scan& scan) {
   Op op;
   op.began = scan.looked_up;
   Status status = Ok();
-  scan.page.blocks.clear();
+  // What is filled and not ready waits for one that has to be removed, and whose key is in a block.
+  if (scan.page.ExpiredNext(scan.range, context_.clock).empty()) scan.page.blocks.clear();
   for (;;) {
     status = co_await FetchSome(op, scan);
     if (status) break;
@@ -319,11 +320,15 @@ Task<Status> Scanner::FetchSome(Op& op, Scan& scan) {
     } else {
       BOOST_OUTCOME_CO_TRYV(co_await StepRight(op, scan));
     }
-    page.FindReady();
+    page.FindReady(scan.range, context_.clock);
   }
-  const bool needs_blocks = scan.taken == page.ready && page.ready < page.entries.size();
-  if (!needs_blocks) co_return Ok();
-  co_return co_await FillBlocks(op, scan);
+  const bool waits = scan.taken == page.ready && page.ready < page.entries.size();
+  if (!waits) co_return Ok();
+  const std::vector<KeyView> expired = page.ExpiredNext(scan.range, context_.clock);
+  if (expired.empty()) co_return co_await FillBlocks(op, scan);
+  BOOST_OUTCOME_CO_TRYV(co_await batches_.Expire(expired));
+  ReadAgain(scan);
+  co_return Ok();
 }
 
 Task<Status> Scanner::Resume(Op& op, Scan& scan) {
@@ -509,7 +514,7 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
     page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(*number));
   }
   if (!page.positions.empty()) page.Sort(page.ready, end - scan.gone.size(), scan.range.reverse);
-  page.FindReady();
+  page.FindReady(scan.range, context_.clock);
   co_return Ok();
 }
 

@@ -28,6 +28,7 @@
 #include "compute/tree/read/scan_blocks.h"
 #include "compute/tree/read/scan_page.h"
 #include "compute/tree/tree_context.h"
+#include "compute/tree/write/batch_writer.h"
 #include "proto/leaf.h"
 
 namespace gossamer {
@@ -84,7 +85,8 @@ struct Scan : ScanState {
 
 class Scanner {
  public:
-  Scanner(TreeContext& context, Getter& getter) : context_(context), filler_(context, getter) {}
+  Scanner(TreeContext& context, Getter& getter, BatchWriter& batches)
+      : context_(context), batches_(batches), filler_(context, getter) {}
 
   // Requires: `range` is not empty. Close must follow.
   std::unique_ptr<Scan> Open(ScanRange range, uint64_t limit);
@@ -175,6 +177,7 @@ class Scanner {
   Task<Status> StartAgain(Scan& scan, const BlockRef& missed);
 
   TreeContext& context_;
+  BatchWriter& batches_;
   BlockFiller filler_;
   LeafRuns runs_{context_};
   EntrySorter sorter_;

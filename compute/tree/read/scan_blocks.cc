@@ -49,9 +49,10 @@ BlockFiller::Took BlockFiller::TakeLong(ScanPage& page, ScanEntry& entry, const 
   const ScanPosition& position = page.positions[entry.length];
   const KeyView key = parts->key;
   if (key < StartOf(range, position) || !IsBeforeEnd(key, range, position)) return Took::kOutside;
+  const uint64_t expires_at = page.ExpiryOf(entry);  // behind the first bytes of the key
   entry.bytes = key.data();
   entry.key_bytes = static_cast<uint8_t>(key.size());
-  page.SetValue(entry, parts->value);
+  page.SetValue(entry, parts->value, expires_at);
   return Took::kTaken;
 }
 
@@ -89,15 +90,18 @@ Task<Result<std::optional<BlockRef>>> BlockFiller::Fill(Op& op, ScanPage& page,
     std::optional<std::string_view> value = BlockReader::ValueIn(block, bytes);
     if (!value) {
       ++context_.counters.rereads;
-      Result<std::string> fresh = co_await getter_.Get(op, entry.key());
+      uint64_t expires_at = 0;
+      Result<std::string> fresh = co_await getter_.Get(op, entry.key(), &expires_at);
       if (!fresh && fresh.error().code != Code::kNotFound) co_return fresh.error();
       if (!fresh) {
         gone.push_back(number);
         continue;
       }
-      value = page.values.emplace_back(std::move(fresh.value()));
+      page.SetValue(entry, page.values.emplace_back(std::move(fresh.value())), expires_at);
+      entry.expiry_at = expires_at != 0;
+      continue;
     }
-    page.SetValue(entry, *value);
+    page.SetValue(entry, *value, page.ExpiryOf(entry));
   }
   co_return std::optional<BlockRef>();
 }

@@ -32,6 +32,10 @@ std::optional<ScanRange> RangeOf(std::string from, std::optional<std::string> to
   return range;
 }
 
+bool ScanRange::removes_expired() const {
+  return wanted == Wanted::kAlive && !rules::SaysGoneWithoutLock();
+}
+
 void ScanPage::Clear() {
   entries.clear();
   positions.clear();
@@ -41,6 +45,7 @@ void ScanPage::Clear() {
   blocks.clear();
   values.clear();
   away.clear();
+  away_expiries.clear();
 }
 
 size_t ScanPage::Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange& range,
@@ -112,8 +117,39 @@ void ScanPage::Pass(KeyView key, bool reverse) {
   }
 }
 
-void ScanPage::FindReady() {
-  while (ready < entries.size() && !WantsBlock(entries[ready])) ++ready;
+void ScanPage::FindReady(const ScanRange& range, const SessionClock& clock) {
+  const auto is_dead = [&](const ScanEntry& entry) {
+    return entry.expiry_at != 0 && !clock.IsAlive(ExpiryOf(entry));
+  };
+  size_t kept = ready;
+  size_t end = ready;
+  for (; end < entries.size() && entries[end].kind != Kind::kLong; ++end) {
+    const bool is_alive = !is_dead(entries[end]);
+    if (!is_alive && range.removes_expired()) break;
+    if (!range.Wants(is_alive)) continue;
+    if (WantsBlock(entries[end])) break;
+    if (kept != end) entries[kept] = entries[end];
+    ++kept;
+  }
+  if (kept != end) {
+    entries.erase(entries.begin() + static_cast<ptrdiff_t>(kept),
+                  entries.begin() + static_cast<ptrdiff_t>(end));
+  }
+  ready = kept;
+}
+
+std::vector<KeyView> ScanPage::ExpiredNext(const ScanRange& range,
+                                           const SessionClock& clock) const {
+  std::vector<KeyView> keys;
+  if (!range.removes_expired()) return keys;
+  for (size_t number = ready; number < entries.size(); ++number) {
+    const ScanEntry& entry = entries[number];
+    const bool has_expired =
+        entry.kind != Kind::kLong && entry.expiry_at != 0 && !clock.IsAlive(ExpiryOf(entry));
+    if (has_expired) keys.push_back(entry.key());
+    if (keys.empty()) break;
+  }
+  return keys;
 }
 
 size_t ScanPage::EndOfTie(size_t first) const {

@@ -17,6 +17,7 @@
 
 #include "common/fabric/buffer_pool.h"
 #include "compute/leaf/entry_sorter.h"
+#include "compute/node/session_clock.h"
 #include "proto/group.h"
 #include "proto/leaf.h"
 
@@ -31,6 +32,19 @@ struct ScanRange {
   std::optional<std::string> to;  // exclusive
   bool reverse = false;
   bool keys_only = false;  // values are not read, and empty
+  enum class Wanted : uint8_t {
+    kAlive,     // what has expired is removed on the way (rule X1)
+    kProbable,  // the same without removing it
+    kAll,       // also what has expired
+    kExpired,   // what may have expired, and nothing else
+  };
+  Wanted wanted = Wanted::kAlive;
+
+  bool removes_expired() const;
+
+  bool Wants(bool is_alive) const {
+    return wanted == Wanted::kAll || is_alive == (wanted != Wanted::kExpired);
+  }
 };
 
 // The keys in [from, to) that start with `prefix`. Returns nullopt if there cannot be any.
@@ -70,7 +84,8 @@ struct ScanPage {
   KeyArena whole;
   std::vector<BufferLease> blocks;
   std::deque<std::string> values;
-  std::vector<std::string_view> away;  // values that were in blocks
+  std::vector<std::string_view> away;   // values that were in blocks
+  std::vector<uint64_t> away_expiries;  // when those keys expire; 0: never
 
   void Clear();
   // Adds a leaf's entries, as far as they are inside the range and the scan has not passed them.
@@ -80,17 +95,24 @@ struct ScanPage {
              const ScanPosition& position, bool reaches_below, bool reaches_above);
   // The scan has taken the entries up to `key`.
   void Pass(KeyView key, bool reverse);
-  void FindReady();
+  uint64_t ExpiryOf(const ScanEntry& entry) const { return entry.ExpiresAt(away_expiries.data()); }
+  // Moves `ready` on, and drops what `range` does not want. Stops at an entry that has expired and
+  // has to be removed.
+  void FindReady(const ScanRange& range, const SessionClock& clock);
+  // The keys that have to be removed before the next entry is ready, if that is one of them; others
+  // behind it, too. Then the leaves have to be read again.
+  std::vector<KeyView> ExpiredNext(const ScanRange& range, const SessionClock& clock) const;
   // The end of the entries whose order depends on that of number `first`, a long key.
   size_t EndOfTie(size_t first) const;
   // Puts the entries [first, end), of which all keys are known, in the order of the scan, each key
   // once (rule R6).
   void Sort(size_t first, size_t end, bool reverse);
-  // `value` is that of `entry`, and stays as long as the page.
-  void SetValue(ScanEntry& entry, std::string_view value) {
+  // `value` is that of `entry`, which expires then, and stays as long as the page.
+  void SetValue(ScanEntry& entry, std::string_view value, uint64_t expires_at) {
     entry.kind = ScanEntry::Kind::kAway;
     entry.length = static_cast<uint32_t>(away.size());
     away.push_back(value);
+    away_expiries.push_back(expires_at);
   }
 
  private:

@@ -65,14 +65,16 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
   anew.before.reserve(usual);
   anew.after.reserve(usual);
   locked.editor->AppendTo(anew.before, anew.keys);
+  bool is_there = false;
   for (const Entry& old : anew.before) {
     // A long key that may be this one is known by now.
     const bool is_replaced = AreEqual(old.key, entry.key) && locked.editor->knows_key(old);
-    if (is_replaced && old.has_block()) write.replaced = old.block();
+    const bool is_touched = is_replaced && old.stored.data() == entry.stored.data();
+    if (is_replaced && old.has_block() && !is_touched) write.replaced = old.block();
+    if (is_replaced) is_there = !locked.editor->HasExpired(old);
     if (!is_replaced) anew.after.push_back(old);
   }
   if (write.mode == WriteMode::kPut || write.mode == WriteMode::kModify) {
-    const bool is_there = anew.after.size() < anew.before.size();
     write.kind = is_there ? OperationClass::kUpdate : OperationClass::kInsert;
   }
   anew.after.push_back(entry);
@@ -81,7 +83,8 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
 
 bool LeafSplitter::IsTooLong(const Bounds& bounds, const Entry& entry) const {
   return !entry.is_long() &&
-         entry.key.size() > bounds.LongestKey(context_.geometry().max_suffix_bytes());
+         entry.key.size() >
+             bounds.LongestKey(context_.geometry().max_suffix_bytes(entry.expires()));
 }
 
 Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write) {

@@ -35,8 +35,8 @@ bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const s
   has_empty_ = of_left == 0 || of_left == entries_.size();
   const Bounds bounds = Bounds::Of(nodes_.low, high_);
   const size_t longest = bounds.LongestKey(geometry_.max_suffix_bytes());
-  are_short_ = std::ranges::all_of(entries_, [longest](const Entry& entry) {
-    return entry.is_long() || entry.key.size() <= longest;
+  are_short_ = std::ranges::all_of(entries_, [&](const Entry& entry) {
+    return entry.is_long() || geometry_.CountedBytes(entry.key.size(), entry.expires()) <= longest;
   });
   bytes_ = LeafPacker::BytesOf(entries_, bounds.prefix.size());
   capacity_ = packer_.Capacity(bounds.fence.size());

@@ -61,7 +61,7 @@ class SiblingCycleTest : public ProtocolTest {
   // Each operation of a client that has nothing cached ends with Corruption, and soon.
   void ExpectCorruption(const std::string& key) {
     struct Keeps : ValueModifier {
-      Change Modify(std::optional<std::string_view>) override { return {}; }
+      Change Modify(std::optional<std::string_view>, Expiry) override { return {}; }
     };
     const std::vector<std::function<Code(Session&)>> operations = {
         [&](Session& session) { return session.Get(key).error().code; },

@@ -40,7 +40,7 @@ class AppendOrDelete final : public ValueModifier {
   static constexpr size_t kMost = 200;
 
   explicit AppendOrDelete(std::string_view piece) : piece_(piece) {}
-  Change Modify(std::optional<std::string_view> value) override {
+  Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
     result_ = std::string(value.value_or("")) + piece_;
     if (piece_.empty()) return {};
     return result_.size() > kMost ? Change{Kind::kDelete, {}} : Change{Kind::kPut, result_};

@@ -79,13 +79,25 @@ Task<void> BatchWriter::Put(std::span<const KeyValueView> pairs, std::span<Statu
   co_await Write(batch, scratch->rest);
 }
 
-Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span<Status> results) {
+Task<void> BatchWriter::Remove(std::span<const std::string_view> keys, WriteMode mode,
+                               std::span<Status> results) {
+  assert(Removes(mode));
   const auto scratch = idle_.Take();
   scratch->pairs.clear();
-  for (const std::string_view key : keys) scratch->pairs.push_back({key, {}});
-  WriteBatch batch(WriteMode::kDelete, scratch->pairs, results);
+  for (const std::string_view key : keys) scratch->pairs.push_back({key, {}, {}});
+  WriteBatch batch(mode, scratch->pairs, results);
   batch.Sort(scratch->order);
   co_await Write(batch, scratch->rest);
+}
+
+Task<Status> BatchWriter::Expire(std::span<const std::string_view> keys) {
+  std::vector<Status> results(keys.size(), Ok());
+  co_await Remove(keys, WriteMode::kExpire, results);
+  for (const Status& result : results) {
+    if (result) ++context_.counters.expired;
+    if (!result && result.error().code != Code::kNotFound) co_return result;
+  }
+  co_return Ok();
 }
 
 Task<void> BatchWriter::Modify(std::span<const KeyModifier> modifiers, std::span<Status> results) {
@@ -94,7 +106,7 @@ Task<void> BatchWriter::Modify(std::span<const KeyModifier> modifiers, std::span
   scratch->modifications.clear();
   const auto inline_bytes = static_cast<size_t>(context_.store.inline_limits.value_bytes);
   for (const KeyModifier& one : modifiers) {
-    scratch->pairs.push_back({one.key, {}});
+    scratch->pairs.push_back({one.key, {}, {}});
     scratch->modifications.emplace_back(*one.modifier, inline_bytes);
   }
   WriteBatch batch(WriteMode::kModify, scratch->pairs, results);
@@ -175,7 +187,7 @@ Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
                                 .sequence = &sequence,
                                 .patience = &sequence.patience()};
     const Status status = co_await writer_.WriteUntilDone(
-        batch.key(position), batch.value(position), batch.mode(), &part);
+        batch.key(position), batch.value(position), batch.mode(), &part, batch.expiry(position));
     batch.SetResult(position, status);
   }
 }

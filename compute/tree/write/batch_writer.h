@@ -35,8 +35,12 @@ class BatchWriter {
 
   // results[i] is that of pairs[i] or keys[i]. The spans live until the task ends.
   Task<void> Put(std::span<const KeyValueView> pairs, std::span<Status> results);
-  Task<void> Delete(std::span<const std::string_view> keys, std::span<Status> results);
-  // Likewise. Errors: as LeafWriter::ModifyUntilDone, for each.
+  // `mode`: kDelete or kExpire.
+  Task<void> Remove(std::span<const std::string_view> keys, WriteMode mode,
+                    std::span<Status> results);
+  // Removes those of `keys` that have expired. Errors: those of deletes.
+  Task<Status> Expire(std::span<const std::string_view> keys);
+  // As Put. Errors: as LeafWriter::ModifyUntilDone, for each.
   Task<void> Modify(std::span<const KeyModifier> modifiers, std::span<Status> results);
   // As Session::LoadSorted.
   Task<SortedLoad> Load(std::span<const KeyValueView> pairs, double fill);

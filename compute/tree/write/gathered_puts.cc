@@ -19,13 +19,14 @@ GatheredPuts::GatheredPuts(TreeContext& context, WritePipeline& pipeline, LeafWr
       single_(single),
       writes_(OneForEachMode<Writes>(context, std::make_index_sequence<kWriteModes>())) {}
 
-Task<Status> GatheredPuts::WriteTogether(KeyView key, std::string_view value, WriteMode mode) {
+Task<Status> GatheredPuts::WriteTogether(KeyView key, std::string_view value, WriteMode mode,
+                                         Expiry expiry) {
   if (mode == WriteMode::kDelete) value = {};
   if (!writes(mode).is_open()) ++in_flight_;
-  const Writes::Joining joined = co_await writes(mode).Join({key, value}, *this, mode);
+  const Writes::Joining joined = co_await writes(mode).Join({key, value, expiry}, *this, mode);
   State& state = joined.group.state;
   if (!state.is_left[joined.index]) co_return state.results[joined.index];
-  co_return co_await single_.WriteUntilDone(key, value, mode);
+  co_return co_await single_.WriteUntilDone(key, value, mode, nullptr, expiry);
 }
 
 Task<void> GatheredPuts::Do(Writes::Group& group, WriteMode mode) {

@@ -33,11 +33,11 @@ class GatheredPuts {
   // Whether a write can join others.
   bool is_open(WriteMode mode) const { return writes_[static_cast<size_t>(mode)].is_open(); }
   // As LeafWriter::WriteUntilDone.
-  Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
+  Task<Status> Write(KeyView key, std::string_view value, WriteMode mode, Expiry expiry) {
     const bool is_too_much = !is_open(mode) && in_flight_ >= kMostInFlight;
-    return is_too_much || !pipeline_.MayBePlain(key, value)
-               ? single_.WriteUntilDone(key, value, mode)
-               : WriteTogether(key, value, mode);
+    return is_too_much || !pipeline_.MayBePlain(key, value, expiry)
+               ? single_.WriteUntilDone(key, value, mode, nullptr, expiry)
+               : WriteTogether(key, value, mode, expiry);
   }
 
  private:
@@ -55,7 +55,7 @@ class GatheredPuts {
   };
 
   Writes& writes(WriteMode mode) { return writes_[static_cast<size_t>(mode)]; }
-  Task<Status> WriteTogether(KeyView key, std::string_view value, WriteMode mode);
+  Task<Status> WriteTogether(KeyView key, std::string_view value, WriteMode mode, Expiry expiry);
   Task<void> Do(Writes::Group& group, WriteMode mode);
   void End(Writes::Group&) { --in_flight_; }
 

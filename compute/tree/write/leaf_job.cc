@@ -126,7 +126,7 @@ void LeafLocker::BeginImage(LeafJob& job) const {
   LockedLeaf& locked = job.locked;
   locked.trailer.reset();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
-                        geometry, locked.within());
+                        geometry, locked.within(), context_.clock);
 }
 
 void LeafLocker::AddTry(LeafJob& job, Batch& batch) const {
@@ -290,7 +290,7 @@ Task<Status> LeafLocker::ReadLongKeys(Op& op, LockedLeaf& locked,
 void LeafLocker::AcceptRewritten(LockedLeaf& locked) const {
   const LeafGeometry& geometry = context_.geometry();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
-                        geometry, locked.within());
+                        geometry, locked.within(), context_.clock);
   Accept(locked, (2u << geometry.units()) - 1);
 }
 

@@ -27,6 +27,18 @@ LeafRewriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) 
   is_gone.reserve(usual);
 }
 
+bool LeafRewriter::DropExpired(const LeafEditor& editor, Scratch& scratch) {
+  bool has_dropped = false;
+  for (size_t i = 0; i < scratch.old.size(); ++i) {
+    const Entry& entry = scratch.old[i];
+    if (!entry.expires() || !editor.HasExpired(entry)) continue;
+    scratch.is_gone[i] = 1;
+    has_dropped = true;
+    if (entry.has_block()) scratch.replaced.push_back(entry.block());
+  }
+  return has_dropped;
+}
+
 bool LeafRewriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                          Scratch& scratch, WriteTally& tally) {
   std::vector<Entry>& old = scratch.old;
@@ -39,8 +51,11 @@ bool LeafRewriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t fir
   by_key.resize(old.size());
   for (uint32_t i = 0; i < old.size(); ++i) by_key[scratch.ranks[i]] = i;
   scratch.is_gone.assign(old.size(), 0);
-  const bool is_delete = batch.mode() == WriteMode::kDelete;
-  bool has_changed = false;
+  const LeafEditor& editor = *locked.editor;
+  const bool is_delete = Removes(batch.mode());
+  const bool is_sweep = batch.mode() == WriteMode::kExpire;
+  // A sweep tells of each key whether it has expired, and has them all.
+  bool has_changed = !is_sweep && DropExpired(editor, scratch);
   scratch.fresh.resize(end - first);
   auto fresh = scratch.fresh.begin();
   auto next = by_key.begin();
@@ -50,39 +65,49 @@ bool LeafRewriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t fir
     while (next != by_key.end() && PrefixedKey(old[*next].key) < prefixed) ++next;
     const bool is_there = next != by_key.end() && AreEqual(old[*next].key, key);
     Entry* const at = is_there ? &old[*next] : nullptr;
-    if (is_there && at->has_block()) scratch.replaced.push_back(at->block());
+    const bool was_dropped = is_there && scratch.is_gone[*next] != 0;
+    const bool has_expired = is_there && (was_dropped || editor.HasExpired(*at));
+    const bool goes = is_sweep ? is_there && rules::MayExpire(has_expired) : is_there;
+    if (goes && !was_dropped && at->has_block()) scratch.replaced.push_back(at->block());
+    const bool is_alive = is_there && !has_expired;
     // Equal keys keep their order: the last one decides what is stored, and each has its own
     // result.
     const size_t begin = position;
     do {
       if (is_delete) {
-        const bool is_absent = !is_there || position != begin;
+        const bool is_found = is_sweep ? goes : is_alive;
+        const bool is_absent = !is_found || position != begin;
         batch.NoteApplied(position, is_absent ? Status(MakeError(Code::kNotFound)) : Ok());
       }
       ++position;
     } while (position < end && AreEqual(batch.key(position), key));
     const uint64_t count = position - begin;
     if (is_delete) {
-      const uint64_t deleted = is_there ? 1 : 0;
+      const uint64_t deleted = (is_sweep ? goes : is_alive) ? 1 : 0;
       tally.deleted += deleted;
       tally.refused += count - deleted;
-      if (is_there) scratch.is_gone[*next] = 1;
+      if (goes) scratch.is_gone[*next] = 1;
     } else {
-      const uint64_t inserted = is_there ? 0 : 1;
+      const uint64_t inserted = is_alive ? 0 : 1;
       tally.inserted += inserted;
       tally.updated += count - inserted;
       // The block of a write that another one follows is not stored.
       for (size_t i = begin; i + 1 < position; ++i) {
         if (batch.has_block(i)) batch.SetBlock(i, nullptr);
       }
-      const Entry entry = batch.entry(position - 1);
+      Entry entry = batch.entry(position - 1);
+      if (is_alive) entry.expires_at = at->expires_at;
+      for (size_t i = begin; i < position; ++i) {
+        entry.expires_at = editor.TimeOf(batch.expiry(i), entry.expires_at);
+      }
       if (is_there) {
         *at = entry;
+        scratch.is_gone[*next] = 0;
       } else {
         *fresh++ = entry;
       }
     }
-    has_changed = has_changed || is_there || !is_delete;
+    has_changed = has_changed || goes || !is_delete;
   }
   scratch.fresh.erase(fresh, scratch.fresh.end());
   return has_changed;
@@ -94,9 +119,12 @@ bool LeafRewriter::Overwrite(LockedLeaf& locked, const WriteBatch& batch, size_t
   if (batch.mode() != WriteMode::kPut || editor.changed() != 0) return false;
   for (size_t position = first; position < end; ++position) {
     // The block that it replaces has to be freed, which the merge does.
-    const Entry entry = batch.entry(position);
+    Entry entry = batch.entry(position);
+    entry.expires_at = editor.TimeOf(batch.expiry(position), 0);
     const uint32_t home = context_.geometry().GroupOf(KeyHash(entry.key));
-    if (entry.has_block() || !editor.Overwrite(entry, home)) {
+    // So does one that keeps the time of what it replaces.
+    const bool is_plain = !entry.has_block() && !batch.expiry(position).keeps();
+    if (!is_plain || !editor.Overwrite(entry, home)) {
       // The merge that follows does all of them, and reads the entries from the image.
       editor.ForgetChanges();
       return false;

@@ -63,6 +63,8 @@ class LeafRewriter {
   // Writes the leaf whole from `bytes`, and ends its lock. They are its image, of which values have
   // changed, or another one of a new version.
   Task<Status> CommitWhole(LockedLeaf& locked, LocalAddress bytes) const;
+  // Marks the entries that have expired as gone. Returns whether there are any.
+  static bool DropExpired(const LeafEditor& editor, Scratch& scratch);
   // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.
   static bool Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                     Scratch& scratch, WriteTally& tally);

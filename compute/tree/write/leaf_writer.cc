@@ -49,22 +49,24 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view
 
 // Where the cache does not know the leaf as it is, this may be the wrong form. A leaf takes any key
 // of this length as a long one.
-Entry::Kind LeafWriter::KindFor(KeyView key, std::string_view value) const {
+Entry::Kind LeafWriter::KindFor(KeyView key, std::string_view value, bool may_expire) const {
   const InlineLimits& limits = context_.store.inline_limits;
-  if (key.size() > limits.key_bytes) {
+  const size_t key_bytes = limits.KeyBytes(may_expire);
+  if (key.size() > key_bytes) {
     std::vector<NodeCache::LeafRef> leaf;
     HighFence high;
     const bool is_cached = context_.cache.CollectRight(key, 1, leaf, high) != 0;
     // The leaf may get a prefix of its own for the key.
     const size_t prefix_bytes = is_cached ? CommonBytes(leaf[0].low, key) : 0;
-    if (key.size() > prefix_bytes + limits.key_bytes) return Entry::Kind::kLong;
+    if (key.size() > prefix_bytes + key_bytes) return Entry::Kind::kLong;
   }
   return value.size() > limits.value_bytes ? Entry::Kind::kBlock : Entry::Kind::kInline;
 }
 
-void LeafWriter::MakeWrite(WriteMode mode, KeyView key, std::string_view value,
+void LeafWriter::MakeWrite(WriteMode mode, KeyView key, std::string_view value, Expiry expiry,
                            LeafWrite& write) const {
   write.mode = mode;
+  write.expiry = expiry;
   write.SetKey(key, context_.geometry());
   write.entry.stored = value;
   write.entry.kind = Entry::Kind::kInline;
@@ -73,7 +75,8 @@ void LeafWriter::MakeWrite(WriteMode mode, KeyView key, std::string_view value,
 }
 
 void LeafWriter::MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const {
-  MakeWrite(batch.mode(), batch.key(position), batch.value(position), write);
+  MakeWrite(batch.mode(), batch.key(position), batch.value(position), batch.expiry(position),
+            write);
   if (batch.has_block(position)) write.entry = batch.entry(position);
   write.modification = batch.modification(position);
   if (!write.status) write.status = Ok();
@@ -95,7 +98,7 @@ size_t LeafWriter::Apply(LeafJob& job) {
 
 // The plain case takes one coroutine.
 Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, WriteMode mode,
-                                        const Part* part) {
+                                        const Part* part, Expiry expiry) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
   Modification* const modification = part != nullptr ? part->modification : nullptr;
@@ -107,7 +110,7 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
   for (bool is_first = true;; is_first = false) {
     {
       LeafWrite write;
-      MakeWrite(mode, key, mode == WriteMode::kDelete ? std::string_view() : value, write);
+      MakeWrite(mode, key, Removes(mode) ? std::string_view() : value, expiry, write);
       write.modification = modification;
       InlineBatch<LeafLocker::kMaxTryVerbs> first_try;
       LeafJob job(context_.locks, op, {&write, 1});
@@ -134,8 +137,8 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
         } else {
           status = co_await committer_.CommitPrepared(job);
         }
-        if (status && !write.status) status = write.status;
         NoteOneDone(op, write, status);
+        if (status && !write.status) status = write.status;
       } else {
         status = co_await Finish(op, job);
       }
@@ -224,7 +227,8 @@ Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(Op& op, KeyView k
 
 bool LeafWriter::Begin(LeafJob& job, Batch& batch) const {
   const LeafWrite& write = job.first();
-  const bool is_inline = context_.store.inline_limits.Admit(write.entry.key, write.entry.stored);
+  const bool is_inline =
+      context_.store.inline_limits.Admit(write.entry.key, write.entry.stored, write.MayExpire());
   if (!is_inline) return false;
   NodeCache::Step& path = job.locked.path;
   if (path.node.is_null()) {
@@ -256,9 +260,10 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
   const Modification* const modification = write.modification;
   const bool stores =
       modification == nullptr
-          ? write.mode != WriteMode::kDelete
+          ? !Removes(write.mode)
           : modification->is_planned() && modification->change().kind == ValueModifier::Kind::kPut;
-  Entry::Kind kind = stores ? KindFor(write.entry.key, value) : Entry::Kind::kInline;
+  Entry::Kind kind =
+      stores ? KindFor(write.entry.key, value, write.MayExpire()) : Entry::Kind::kInline;
   for (;;) {
     if (kind != write.entry.kind) {
       BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, kind, value, lone, job));
@@ -278,6 +283,11 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
         if (lone.block) lone.block->GiveBack();
       }
       if (edited && edited.value() != Edited::kDone) {
+        if (!stores) {
+          // A touch has taken what the leaf stores.
+          write.entry.stored = value;
+          write.entry.kind = kind;
+        }
         job.locked = LockedLeaf(context_.locks, op);
         job.state = LeafJob::State::kOpen;
         continue;
@@ -293,7 +303,9 @@ Task<Status> LeafWriter::Finish(Op& op, LeafJob& job) {
 
 void LeafWriter::NoteOneDone(Op& op, const LeafWrite& write, const Status& status) {
   if (op.kind != OperationClass::kInsertSplit) op.kind = write.kind;
-  if (!status) return;
+  // A write that is refused has been written, too, where it removed what had expired.
+  const bool is_refused = !status && LeafWrite::IsRefusal(status.error().code);
+  if (!status && !is_refused) return;
   WriteTally tally;
   tally.Add(write);
   FreeReplaced(op, {&write, 1});
@@ -343,7 +355,8 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LeafJob& job) {
   }
   const KeyView key = write.entry.key;
   const bool may_fit =
-      key.size() <= CommonBytes(locked.path.low, key) + context_.store.inline_limits.key_bytes;
+      key.size() <= CommonBytes(locked.path.low, key) +
+                        context_.store.inline_limits.KeyBytes(write.entry.expires());
   if (applied == LeafEditor::Applied::kTooLong && !may_fit) {
     BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
     co_return Edited::kTooLong;
@@ -500,7 +513,7 @@ Task<Status> LeafWriter::EditGroup(Op& op, LeafJob& job, WriteBatch& batch, size
 void LeafWriter::Count(const Op& op, WriteMode mode, const WriteTally& tally, bool has_succeeded) {
   LiveCounters& counters = context_.counters;
   OperationClass kind = ClassOf(mode);
-  if (mode != WriteMode::kDelete && op.kind == OperationClass::kInsertSplit) {
+  if (!Removes(mode) && op.kind == OperationClass::kInsertSplit) {
     kind = OperationClass::kInsertSplit;
   } else if (tally.inserted != 0) {
     kind = OperationClass::kInsert;

@@ -57,7 +57,7 @@ class LeafWriter {
   // In this order the key and the value come in registers. From the stack, where a caller has just
   // put its halves, the copy of a view into the coroutine waits for all earlier stores.
   Task<Status> WriteUntilDone(KeyView key, std::string_view value, WriteMode mode,
-                              const Part* part = nullptr);
+                              const Part* part = nullptr, Expiry expiry = {});
   // Replaces the value of `key` by what `modifier` makes of it, as one operation.
   // Errors: as WriteUntilDone; not NotFound and AlreadyExists.
   // Cost: as a put whose value is in the leaf. If the old or the new value is in a block: 2 RT
@@ -97,9 +97,10 @@ class LeafWriter {
   // The value that the modification has noted; nullopt if its block is another's by now.
   Task<Result<std::optional<std::string>>> ReadNoted(Op& op, KeyView key,
                                                      const Modification& modification);
-  void MakeWrite(WriteMode mode, KeyView key, std::string_view value, LeafWrite& write) const;
+  void MakeWrite(WriteMode mode, KeyView key, std::string_view value, Expiry expiry,
+                 LeafWrite& write) const;
   // The form in which a leaf takes a write.
-  Entry::Kind KindFor(KeyView key, std::string_view value) const;
+  Entry::Kind KindFor(KeyView key, std::string_view value, bool may_expire) const;
   // Whether the first try of a write without a block can be posted now. Adds it to `batch`.
   bool Begin(LeafJob& job, Batch& batch) const;
   // Does a job of one write, which may have been tried.

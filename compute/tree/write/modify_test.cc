@@ -23,7 +23,7 @@ using Kind = ValueModifier::Kind;
 class Append final : public ValueModifier {
  public:
   explicit Append(std::string_view piece) : piece_(piece) {}
-  Change Modify(std::optional<std::string_view> value) override {
+  Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
     ++calls_;
     result_ = std::string(value.value_or("")) + std::string(piece_);
     return {Kind::kPut, result_};
@@ -38,7 +38,7 @@ class Append final : public ValueModifier {
 
 class Increment final : public ValueModifier {
  public:
-  Change Modify(std::optional<std::string_view> value) override {
+  Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
     uint64_t number = 0;
     if (value) std::from_chars(value->data(), value->data() + value->size(), number);
     result_ = std::to_string(number + 1);
@@ -53,7 +53,7 @@ class Increment final : public ValueModifier {
 class Fixed final : public ValueModifier {
  public:
   explicit Fixed(Change change) : change_(change) {}
-  Change Modify(std::optional<std::string_view> value) override {
+  Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
     seen_ = value ? std::optional(std::string(*value)) : std::nullopt;
     return change_;
   }
@@ -529,7 +529,7 @@ TEST(MultiModifyTest, AfterALossEachWasDoneOnceOrTheErrorSaysThatItIsNotKnown) {
 // Puts "9" where it finds "8", and keeps all else.
 class PutsNineForEight final : public ValueModifier {
  public:
-  Change Modify(std::optional<std::string_view> value) override {
+  Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
     return value == "8" ? Change{Kind::kPut, "9"} : Change{Kind::kKeep, {}};
   }
 };

@@ -17,14 +17,28 @@ constexpr uint32_t kMostBlockedMerges = 8;
 
 Task<RangeDeletion> RangeDeleter::Delete(KeyRange keys,
                                          std::function<bool(uint64_t deleted)> progress) {
-  RangeDeletion done;
   std::optional<ScanRange> range = RangeOf(std::move(keys.from), std::move(keys.to), keys.prefix);
-  if (!range) co_return done;
+  if (!range) co_return RangeDeletion();
+  // What has expired goes along, and counts as absent.
+  range->wanted = ScanRange::Wanted::kAll;
+  co_return co_await Delete(std::move(*range), WriteMode::kDelete, std::move(progress));
+}
+
+Task<RangeDeletion> RangeDeleter::Expire(std::function<bool(uint64_t deleted)> progress) {
+  ScanRange range;
+  range.wanted = ScanRange::Wanted::kExpired;
+  return Delete(std::move(range), WriteMode::kExpire, std::move(progress));
+}
+
+Task<RangeDeletion> RangeDeleter::Delete(ScanRange range, WriteMode mode,
+                                         std::function<bool(uint64_t deleted)> progress) {
+  RangeDeletion done;
   ++context_.counters.of(OperationClass::kScan).operations;
-  range->keys_only = true;
+  range.keys_only = true;
   std::unique_ptr<Scan> scan =
-      scanner_.Open(std::move(*range), std::numeric_limits<uint64_t>::max());
+      scanner_.Open(std::move(range), std::numeric_limits<uint64_t>::max());
   Page page;
+  page.mode = mode;
   bool goes_on = true;
   while (goes_on) {
     Result<bool> has_more = co_await Read(*scan, page);
@@ -64,10 +78,11 @@ Task<void> RangeDeleter::Delete(Page& page, RangeDeletion& done) {
     start = end;
   }
   page.results.assign(page.keys.size(), Ok());
-  co_await batches_.Delete(page.keys, page.results);
+  co_await batches_.Remove(page.keys, page.mode, page.results);
   for (Status& result : page.results) {
     if (result) {
       ++done.deleted;
+      if (page.mode == WriteMode::kExpire) ++context_.counters.expired;
     } else if (result.error().code != Code::kNotFound && done.status) {
       done.status = std::move(result);
     }

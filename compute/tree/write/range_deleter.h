@@ -33,6 +33,8 @@ class RangeDeleter {
 
   // As Session::DeleteRange.
   Task<RangeDeletion> Delete(KeyRange keys, std::function<bool(uint64_t deleted)> progress);
+  // Deletes the keys that have expired, as DeleteRange.
+  Task<RangeDeletion> Expire(std::function<bool(uint64_t deleted)> progress);
 
  private:
   // Keys that are deleted together.
@@ -41,7 +43,11 @@ class RangeDeleter {
     std::vector<size_t> ends;
     std::vector<std::string_view> keys;
     std::vector<Status> results;
+    WriteMode mode = WriteMode::kDelete;
   };
+
+  Task<RangeDeletion> Delete(ScanRange range, WriteMode mode,
+                             std::function<bool(uint64_t deleted)> progress);
 
   // Copies the next keys of the scan to `page`. Returns whether there are more.
   Task<Result<bool>> Read(Scan& scan, Page& page);

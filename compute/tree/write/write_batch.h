@@ -61,7 +61,8 @@ class WriteBatch {
   static constexpr size_t kLongestTogether = size_t{16} << 10;
   // Whether any leaf can store the write's key, and its value or the reference to a block.
   bool IsShort(size_t position, const InlineLimits& limits) const {
-    return key(position).size() <= limits.key_bytes && value(position).size() <= kLongestTogether;
+    return key(position).size() <= limits.KeyBytes(MayExpire(position)) &&
+           value(position).size() <= kLongestTogether;
   }
   // Whether a leaf can that begins at `low` or some writes before this one, of those from `first`
   // on: its keys share what its low fence does. So a key that shares much with few others only is a
@@ -69,12 +70,13 @@ class WriteBatch {
   bool IsShortBehind(size_t first, size_t position, KeyView low, const InlineLimits& limits) const {
     constexpr size_t kBehind = 8;
     const KeyView own = key(position);
-    if (own.size() > limits.key_bytes) {
+    const size_t key_bytes = limits.KeyBytes(MayExpire(position));
+    if (own.size() > key_bytes) {
       size_t shared = CommonBytes(low, own);
       if (position - first >= kBehind) {
         shared = std::max(shared, CommonBytes(key(position - kBehind), own));
       }
-      if (own.size() > limits.key_bytes + shared) return false;
+      if (own.size() > key_bytes + shared) return false;
     }
     return value(position).size() <= kLongestTogether;
   }
@@ -83,7 +85,13 @@ class WriteBatch {
   }
   KeyView key(size_t position) const { return pairs_[IndexOf(position)].key; }
   std::string_view value(size_t position) const { return pairs_[IndexOf(position)].value; }
-  // What a leaf stores for the write: the value, or the reference to its block.
+  Expiry expiry(size_t position) const { return pairs_[IndexOf(position)].expiry; }
+  // Of a modification, that is not known before it is done.
+  bool MayExpire(size_t position) const {
+    return mode_ == WriteMode::kModify || !expiry(position).is_never();
+  }
+  // What a leaf stores for the write: the value, or the reference to its block. Without the time
+  // when it expires.
   Entry entry(size_t position) const {
     if (!has_block(position)) return {key(position), value(position)};
     return {key(position),

@@ -50,8 +50,8 @@ class WritePipeline {
   using Tell = std::function<void(WriteBatch::Range writes, bool are_left)>;
 
   // Whether a write can be plain, as far as that is known without its leaf.
-  bool MayBePlain(KeyView key, std::string_view value) const {
-    return key.size() <= context_.store.inline_limits.key_bytes &&
+  bool MayBePlain(KeyView key, std::string_view value, Expiry expiry) const {
+    return key.size() <= context_.store.inline_limits.KeyBytes(!expiry.is_never()) &&
            value.size() <= WriteBatch::kLongestTogether;
   }
   // Does the plain writes of `batch` and sets their results. The others are left to the caller, in

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <unordered_map>
 
 namespace gossamer::history {
 namespace {
@@ -41,8 +42,14 @@ std::vector<Change> FindChanges(std::span<const Event> events) {
   // first_end[i]: the earliest end among the changes from i on that have certainly happened.
   std::vector<int64_t> first_end(by_start.size() + 1, kNever);
   for (size_t i = by_start.size(); i-- > 0;) {
-    const bool has_happened = by_start[i]->outcome != Outcome::kUnknown;
+    // An expiry changes nothing where the key has another value by then.
+    const bool has_happened =
+        by_start[i]->outcome != Outcome::kUnknown && by_start[i]->kind != OperationKind::kExpire;
     first_end[i] = std::min(first_end[i + 1], has_happened ? by_start[i]->end : kNever);
+  }
+  std::unordered_map<ValueId, int64_t> expiries;
+  for (const Event* event : by_start) {
+    if (event->kind == OperationKind::kExpire) expiries.emplace(event->seen, event->end);
   }
   std::vector<Change> changes = {{nullptr, kBeforeAll, first_end[0], kAbsent}};
   for (const Event* event : by_start) {
@@ -52,6 +59,12 @@ std::vector<Change> FindChanges(std::span<const Event> events) {
     changes.push_back({event, event->start,
                        first_end[static_cast<size_t>(behind - by_start.begin())],
                        Removes(*event) ? kAbsent : event->value});
+    const auto expiry = expiries.find(changes.back().value);
+    if (expiry == expiries.end()) continue;
+    Change may_be_late = changes.back();
+    changes.back().superseded = std::min(changes.back().superseded, expiry->second);
+    may_be_late.value = kAbsent;
+    if (expiry->second <= event->end) changes.push_back(may_be_late);
   }
   return changes;
 }
@@ -95,8 +108,8 @@ std::string Wrong(const Event& read, const std::string& what) {
 }  // namespace
 
 std::string_view KindName(OperationKind kind) {
-  constexpr std::string_view kNames[] = {"get",    "scan",   "put",    "insert",
-                                         "update", "delete", "modify", "erase"};
+  constexpr std::string_view kNames[] = {"get",    "scan",   "put",   "insert", "update",
+                                         "delete", "modify", "erase", "expire"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -111,6 +124,7 @@ bool IsChange(const Event& event) {
 
 bool Removes(const Event& change) {
   return change.kind == OperationKind::kDelete || change.kind == OperationKind::kErase ||
+         change.kind == OperationKind::kExpire ||
          (change.kind == OperationKind::kModify && change.value == kAbsent);
 }
 
@@ -124,6 +138,8 @@ std::string ToString(const Event& event) {
                                  kOutcomes[static_cast<size_t>(event.outcome)]);
   if (event.kind == OperationKind::kModify) {
     text += name(event.seen) + " ->" + name(event.value);
+  } else if (event.kind == OperationKind::kExpire) {
+    text += name(event.seen);
   } else if (event.outcome != Outcome::kRefused && !Removes(event)) {
     text += name(event.value);
   }
@@ -144,8 +160,9 @@ std::optional<std::string> CheckOrder(std::span<const Event> events) {
             [](const Change* a, const Change* b) { return a->value < b->value; });
 
   for (const Event& event : events) {
-    const bool says_nothing =
-        event.kind == OperationKind::kPut || event.kind == OperationKind::kErase;
+    const bool says_nothing = event.kind == OperationKind::kPut ||
+                              event.kind == OperationKind::kErase ||
+                              event.kind == OperationKind::kExpire;
     if (event.outcome == Outcome::kUnknown || says_nothing) continue;
     const std::optional<ValueId> seen = SeenBy(event);
     const bool refused = event.outcome == Outcome::kRefused;

@@ -40,7 +40,10 @@ enum class OperationKind : uint8_t {
   kDelete,
   kModify,  // a read-modify-write: replaces `Event::seen` by the value
   kErase,  // what a DeleteRange does to one key: a delete that does not say whether the key was there
+  kExpire,  // the value `Event::seen` expires, if the key has it; who writes it later leaves the key
+            // absent
 };
+inline constexpr size_t kOperationKinds = 9;
 std::string_view KindName(OperationKind kind);
 
 enum class Outcome : uint8_t {

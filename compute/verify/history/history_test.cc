@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "common/random.h"
 #include "common/testing/seed.h"
@@ -45,6 +46,11 @@ Event Modify(ValueId seen, ValueId value, int64_t start, int64_t end) {
   return event;
 }
 Event Erase(int64_t start, int64_t end) { return Make(OperationKind::kErase, kAbsent, start, end); }
+Event Expire(ValueId value, int64_t start, int64_t end) {
+  Event event = Make(OperationKind::kExpire, kAbsent, start, end);
+  event.seen = value;
+  return event;
+}
 Event ScanOfKeys(int64_t start, int64_t end) {
   return Make(OperationKind::kScan, kSomeValue, start, end);
 }
@@ -55,7 +61,7 @@ Event Unknown(OperationKind kind, ValueId value, int64_t start) {
   return Make(kind, value, start, kNever, Outcome::kUnknown);
 }
 
-constexpr uint64_t kKinds = static_cast<uint64_t>(OperationKind::kErase) + 1;
+constexpr uint64_t kKinds = kOperationKinds;
 constexpr OperationKind kInsertKind = OperationKind::kInsert;
 constexpr OperationKind kUpdateKind = OperationKind::kUpdate;
 constexpr OperationKind kDeleteKind = OperationKind::kDelete;
@@ -208,6 +214,21 @@ TEST(HistoryTest, AnEraseLeavesTheKeyAbsentAndSaysNothingElse) {
               Get(kAbsent, 102, 103)});
 }
 
+TEST(HistoryTest, AValueIsThereUntilItExpires) {
+  ExpectGood({Put(1, 1, 2), Expire(1, 1, 10), Get(1, 3, 4), Get(kAbsent, 11, 12)});
+  ExpectGood({Put(1, 1, 2), Expire(1, 1, 10), Get(1, 9, 12), Get(kAbsent, 11, 14)});
+  // Who holds the lock may be early.
+  ExpectGood({Put(1, 1, 2), Expire(1, 1, 10), Insert(2, 3, 4), Get(2, 11, 12)});
+  ExpectGood({Put(1, 1, 2), Expire(1, 1, 10), Put(2, 3, 4), Get(2, 11, 12)});
+  // A write that comes late leaves nothing.
+  ExpectGood({Put(1, 1, 20), Expire(1, 1, 10), Get(kAbsent, 30, 31)});
+  ExpectGood({Put(1, 1, 20), Expire(1, 1, 10), Get(1, 5, 31)});
+  ExpectBad({Put(1, 1, 2), Expire(1, 1, 10), Get(1, 11, 12)}, "superseded");
+  ExpectBad({Put(1, 1, 20), Expire(1, 1, 10), Get(1, 11, 31)}, "superseded");
+  ExpectNotLinearizable({Put(1, 1, 2), Expire(1, 1, 20), Get(kAbsent, 3, 4), Get(1, 5, 6)});
+  ExpectNotLinearizable({Put(1, 1, 2), Expire(1, 1, 20), Refused(kUpdateKind, 3, 4), Get(1, 5, 6)});
+}
+
 TEST(HistoryTest, AScanOfKeysSeesThatOneIsThere) {
   ExpectGood({Put(1, 1, 2), ScanOfKeys(3, 4), Delete(5, 10), ScanOfKeys(6, 7)});
   ExpectBad({ScanOfKeys(1, 2), Put(1, 3, 4)}, "absent all the time");
@@ -324,6 +345,11 @@ class RandomHistory {
           event.outcome = is_absent ? Outcome::kRefused : Outcome::kDone;
           value = kAbsent;
           break;
+        case OperationKind::kExpire:
+          event.seen = random_.Below(2) == 0 ? value : next - 1;
+          if (event.seen == kAbsent || !expired_.insert(event.seen).second) continue;
+          if (event.seen == value) value = kAbsent;
+          break;
       }
       events_.push_back(event);
     }
@@ -336,6 +362,7 @@ class RandomHistory {
   static constexpr size_t kClients = 6;
   Random random_;
   std::vector<Event> events_;
+  std::set<ValueId> expired_;
 };
 
 TEST(HistoryTest, AcceptsAllHistoriesOfARealMap) {
@@ -381,6 +408,7 @@ bool HasOrder(std::vector<Event> events) {
     ValueId value = kAbsent;
     bool possible = true;
     int64_t latest_start = 0;
+    std::set<ValueId> expired;
     for (const Event& event : events) {
       latest_start = std::max(latest_start, event.start);
       const bool refused = event.outcome == Outcome::kRefused;
@@ -407,7 +435,9 @@ bool HasOrder(std::vector<Event> events) {
           possible = possible && is_absent == refused;
           if (!refused) value = event.kind == OperationKind::kUpdate ? event.value : kAbsent;
           break;
+        case OperationKind::kExpire: expired.insert(event.seen); break;
       }
+      if (expired.contains(value)) value = kAbsent;
     }
     if (possible) return true;
   } while (std::next_permutation(events.begin(), events.end(), [](const Event& a, const Event& b) {
@@ -445,6 +475,14 @@ TEST(HistoryTest, AgreesWithAllOrdersTriedOneByOne) {
       const bool is_read = event.kind <= OperationKind::kScan;
       const bool may_be_refused =
           event.kind >= OperationKind::kInsert && event.kind <= OperationKind::kDelete;
+      if (event.kind == OperationKind::kExpire) {
+        event.seen = 1 + random.Below(count);
+        const auto is_same = [&event](const Event& other) {
+          return other.kind == OperationKind::kExpire && other.seen == event.seen;
+        };
+        if (std::ranges::none_of(events, is_same)) events.push_back(event);
+        continue;
+      }
       if (may_be_refused && random.Below(3) == 0) {
         event.outcome = Outcome::kRefused;
       } else if (is_read) {

@@ -5,13 +5,14 @@
 // taken effect in every surviving configuration. Where it has not, it takes effect now, possibly
 // after other open ones. If no configuration is left, no order explains the results.
 //
-// Four rules limit the number of configurations:
+// Five rules limit the number of configurations:
 //   - An operation that changes nothing (a get, a refused write) takes effect as soon as its result
 //     is right. That never rules anything out, so only open writes multiply configurations.
 //   - Of two configurations that differ only in such operations, the one with more of them done is
 //     kept.
 //   - A write of unknown outcome need never happen. Of two configurations that differ only in such
 //     writes, the one with fewer of them done is kept.
+//   - The expiry of a value that was overwritten has come: the value never comes back.
 //   - Writes of unknown outcome are alike if they are of one kind and nobody reads their values.
 //     What one of them explains, another one that is open explains as well. So of those that are
 //     open, only the first is tried. (No modifies are alike: each fits one value.)
@@ -120,7 +121,8 @@ bool Fits(const Event& event, ValueId value) {
       return event.value == kSomeValue ? value != kAbsent : value == event.value;
     case OperationKind::kPut:
     case OperationKind::kErase: return true;
-    case OperationKind::kModify: return value == event.seen;
+    case OperationKind::kModify:
+    case OperationKind::kExpire: return value == event.seen;
     case OperationKind::kInsert: return (value == kAbsent) == (event.outcome != Outcome::kRefused);
     case OperationKind::kUpdate:
     case OperationKind::kDelete: return (value != kAbsent) == (event.outcome != Outcome::kRefused);
@@ -215,7 +217,9 @@ class Checker {
   explicit Checker(std::span<const Event> events) : events_(events) {
     for (const Event& event : events) {
       if (!IsChange(event)) read_.insert(event.value);
-      if (event.kind == OperationKind::kModify) read_.insert(event.seen);
+      const bool depends =
+          event.kind == OperationKind::kModify || event.kind == OperationKind::kExpire;
+      if (depends) read_.insert(event.seen);
     }
   }
 
@@ -244,6 +248,11 @@ class Checker {
     slots_[slot] = event;
     open_.all = open_.all.Or(Set::Of(slot));
     if (!IsChange(*event)) open_.idle = open_.idle.Or(Set::Of(slot));
+    if (event->kind == OperationKind::kExpire) {
+      expiries_ = expiries_.Or(Set::Of(slot));
+    } else if (IsChange(*event) && !Removes(*event)) {
+      writers_.emplace(event->value, slot);
+    }
     if (event->outcome != Outcome::kUnknown) return;
     open_.unknown = open_.unknown.Or(Set::Of(slot));
     const bool is_alike = event->end == kNever && event->kind != OperationKind::kModify;
@@ -255,11 +264,18 @@ class Checker {
   // Whether nobody reads what the write has left.
   bool IsUnread(const Event& write) const { return Removes(write) || !read_.contains(write.value); }
   ValueId ValueAfter(const Event& write) const {
-    if (Removes(write)) return kAbsent;
+    if (Removes(write) || expired_.contains(write.value)) return kAbsent;
     return IsUnread(write) ? kUnread : write.value;
   }
 
   void Close(size_t slot) {
+    const Event& event = *slots_[slot];
+    if (event.kind == OperationKind::kExpire) {
+      expired_.insert(event.seen);
+      expiries_ = expiries_.Less(Set::Of(slot));
+    } else if (IsChange(event) && writers_.erase(event.value) != 0) {
+      written_.insert(event.value);
+    }
     open_.all = open_.all.Less(Set::Of(slot));
     open_.idle = open_.idle.Less(Set::Of(slot));
     open_.unknown = open_.unknown.Less(Set::Of(slot));
@@ -273,6 +289,13 @@ class Checker {
 
   // Lets every operation that changes nothing take effect if its result fits.
   One Settle(One one) const {
+    expiries_.Less(one.done).ForEach([&](size_t slot) {
+      const ValueId value = slots_[slot]->seen;
+      const auto writer = writers_.find(value);
+      const bool is_written =
+          writer == writers_.end() ? written_.contains(value) : one.done.has(writer->second);
+      if (is_written && one.value != value) one.done = one.done.Or(Set::Of(slot));
+    });
     open_.idle.Less(one.done).ForEach([&](size_t slot) {
       if (Fits(*slots_[slot], one.value)) one.done = one.done.Or(Set::Of(slot));
     });
@@ -299,6 +322,9 @@ class Checker {
         after.Add({at.value, at.done.Less(returns)});
         continue;
       }
+      const bool expires_in_vain =
+          slots_[slot]->kind == OperationKind::kExpire && at.value != slots_[slot]->seen;
+      if (expires_in_vain) after.Add({at.value, at.done});
       Set candidates = writes.Less(at.done);
       for (const Set& alike : alike_) candidates = candidates.WithOneOf(alike);
       candidates.ForEach([&](size_t other) {
@@ -345,8 +371,12 @@ class Checker {
   static constexpr ValueId kUnread = kSomeValue - 1;
 
   std::span<const Event> events_;
-  std::unordered_set<ValueId> read_;  // values that somebody reads
-  std::array<Set, static_cast<size_t>(OperationKind::kErase) + 1> alike_;  // open ones, by kind
+  std::unordered_set<ValueId> read_;             // values that somebody reads
+  std::unordered_set<ValueId> expired_;          // by now
+  std::unordered_set<ValueId> written_;          // by changes that have returned
+  Set expiries_;                                 // open ones
+  std::unordered_map<ValueId, size_t> writers_;  // open changes, by what they leave
+  std::array<Set, kOperationKinds> alike_;       // open ones, by kind
   std::array<const Event*, Set::kCount> slots_{};
   OpenKinds<kWords> open_;
   std::vector<One> now_;

@@ -88,6 +88,10 @@ Status SimulatedClient::Open() {
     BOOST_OUTCOME_TRY(sweeps, NewSession());
     sweeps_ = std::move(sweeps);
   }
+  if (scene_.plan.work.expire_us != 0) {
+    BOOST_OUTCOME_TRY(expiries, NewSession());
+    expiries_ = std::move(expiries);
+  }
   if (scene_.plan.repair_us != 0) {
     BOOST_OUTCOME_TRY(repairs, NewSession());
     repairs_ = std::move(repairs);
@@ -104,6 +108,7 @@ Result<std::unique_ptr<OpenSession>> SimulatedClient::NewSession() {
 
 void SimulatedClient::Start() {
   if (sweeps_ != nullptr) sweeps_->Spawn(SweepNowAndThen());
+  if (expiries_ != nullptr) expiries_->Spawn(ExpireNowAndThen());
   if (repairs_ != nullptr) repairs_->Spawn(RepairNowAndThen());
   for (uint32_t i = 0; i < plan_.sessions; ++i) StartSession(i);
 }
@@ -128,7 +133,7 @@ void SimulatedClient::Leave(Random& random) {
 
 // A sweep waits for this client's own acknowledgements, too.
 void SimulatedClient::StopKeepingUnlessSweeping() {
-  if (!IsRunning(upkeep_) && !IsRunning(sweeps_) && !IsRunning(repairs_)) StopKeeping();
+  if (!is_working_behind()) StopKeeping();
 }
 
 void SimulatedClient::Renew() {
@@ -183,7 +188,11 @@ bool SimulatedClient::is_idle() const {
       return false;
     }
   }
-  return !IsRunning(upkeep_) && !IsRunning(sweeps_) && !IsRunning(repairs_);
+  return !is_working_behind();
+}
+
+bool SimulatedClient::is_working_behind() const {
+  return IsRunning(upkeep_) || IsRunning(sweeps_) || IsRunning(expiries_) || IsRunning(repairs_);
 }
 
 bool SimulatedClient::is_merging() const { return IsRunning(upkeep_); }
@@ -204,6 +213,7 @@ Counters SimulatedClient::counters() const {
   Counters sum = closed_;
   if (upkeep_ != nullptr) sum += upkeep_->counters();
   if (sweeps_ != nullptr) sum += sweeps_->counters();
+  if (expiries_ != nullptr) sum += expiries_->counters();
   if (repairs_ != nullptr) sum += repairs_->counters();
   for (const auto& session : sessions_) {
     if (session != nullptr) sum += session->counters();
@@ -296,6 +306,9 @@ Task<void> SimulatedClient::Get(OpenSession& session, uint32_t lane, uint32_t ke
 bool SimulatedClient::EndGet(uint32_t lane, uint32_t key, const Result<std::string_view>& value) {
   if (value) {
     const ValueId id = is_dead_ ? kAbsent : Verify(key, value.value());
+    if (!is_dead_ && scene_.recorder.BeganAfterExpiry(lane, id)) {
+      scene_.verdict.Wrong(fmt::format("key {}: a get returns #{}, which had expired", key, id));
+    }
     scene_.recorder.End(lane, Outcome::kDone, id);
     return false;
   }
@@ -313,15 +326,24 @@ Task<void> SimulatedClient::Write(OpenSession& session, uint32_t lane, PlannedOp
   const std::string value =
       is_delete ? std::string() : scene_.workload.values().Bytes(operation.value);
   scene_.recorder.Begin(lane, operation.kind, operation.key, operation.value);
+  const Expiry expiry = BeginLife(session, lane, operation);
   Status status = Ok();
   switch (operation.kind) {
-    case OperationKind::kPut: status = co_await session.AsyncPut(text, value); break;
-    case OperationKind::kInsert: status = co_await session.AsyncInsert(text, value); break;
-    case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
+    case OperationKind::kPut: status = co_await session.AsyncPut(text, value, expiry); break;
+    case OperationKind::kInsert: status = co_await session.AsyncInsert(text, value, expiry); break;
+    case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value, expiry); break;
     default: status = co_await session.AsyncDelete(text); break;
   }
   const bool has_failed = EndWrite(lane, operation, status);
   if (has_failed) co_await Failed(session, lane, operation.key, status.error());
+}
+
+Expiry SimulatedClient::BeginLife(const OpenSession& session, uint32_t lane,
+                                  const PlannedOperation& write) {
+  if (write.life_ms == 0 || write.kind == OperationKind::kDelete) return Expiry::Never();
+  const uint64_t at = session.StoreTimeMs() + write.life_ms;
+  scene_.recorder.Expires(lane, write.value, scene_.clock.TimeOf(at));
+  return Expiry::At(at);
 }
 
 bool SimulatedClient::EndWrite(uint32_t lane, const PlannedOperation& operation,

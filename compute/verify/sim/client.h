@@ -20,6 +20,7 @@
 #include "compute/verify/sim/membership.h"
 #include "compute/verify/sim/plan.h"
 #include "compute/verify/sim/recorder.h"
+#include "compute/verify/sim/store_time.h"
 #include "compute/verify/sim/verdict.h"
 #include "compute/verify/sim/workload.h"
 #include "gossamer/scan_cursor.h"
@@ -36,6 +37,7 @@ struct Scene {
   Recorder& recorder;
   Workload& workload;
   Verdict& verdict;
+  const StoreTime& clock;
   uint64_t given_back_bytes = 0;  // by sweeps of clients
   uint64_t erased = 0;            // keys, by DeleteRange
   uint64_t rests = 0;             // of cursors
@@ -88,6 +90,8 @@ class SimulatedClient {
   bool is_over() const;
   // Whether it merges nodes now.
   bool is_merging() const;
+  // Whether it does something beside its operations.
+  bool is_working_behind() const;
   bool is_dead() const { return is_dead_; }
   // Its connection or lease is gone, or it closes the store: it begins nothing more, and another
   // client replaces it.
@@ -98,6 +102,7 @@ class SimulatedClient {
   void Kill();
   // Sweeps at random times as long as there is work.
   Task<void> SweepNowAndThen();
+  Task<void> ExpireNowAndThen();
   // Repairs what was lost with memory servers, likewise.
   Task<void> RepairNowAndThen();
   // The client will do nothing any more: stops renewing its leases.
@@ -128,6 +133,8 @@ class SimulatedClient {
   // The lane of the i-th key of a batch that the coroutine of `lane` runs.
   uint32_t LaneInBatch(uint32_t lane, size_t i);
   // Returns whether the write failed.
+  // When what `write`, a put, stores expires. Tells the recorder.
+  Expiry BeginLife(const OpenSession& session, uint32_t lane, const PlannedOperation& write);
   bool EndWrite(uint32_t lane, const PlannedOperation& operation, const Status& status);
   // Operations of ranges (client_ranges.cc).
   Task<void> Scan(OpenSession& session, uint32_t lane, PlannedOperation operation);
@@ -159,11 +166,12 @@ class SimulatedClient {
   std::vector<bool> is_closing_;  // by session
   std::map<uint32_t, std::vector<uint32_t>> batch_lanes_;  // by the coroutine's lane
   Endpoint::Clock::time_point open_again_at_;
-  Counters closed_;                       // of closed sessions
-  std::unique_ptr<OpenSession> keeper_;   // renews the leases
-  std::unique_ptr<OpenSession> upkeep_;   // merges nodes
-  std::unique_ptr<OpenSession> sweeps_;   // null: it never sweeps
-  std::unique_ptr<OpenSession> repairs_;  // null: it never repairs
+  Counters closed_;                        // of closed sessions
+  std::unique_ptr<OpenSession> keeper_;    // renews the leases
+  std::unique_ptr<OpenSession> upkeep_;    // merges nodes
+  std::unique_ptr<OpenSession> sweeps_;    // null: it never sweeps
+  std::unique_ptr<OpenSession> expiries_;  // null: it never deletes what has expired
+  std::unique_ptr<OpenSession> repairs_;   // null: it never repairs
 };
 
 }  // namespace gossamer::simulator

@@ -23,7 +23,7 @@ void SimulatedClient::PutByEachSession() {
 // A store that failed to reach a memory server rests before it tries again (RestAfterTry).
 void SimulatedClient::SettleLocks() {
   constexpr std::chrono::seconds kLongest{5};
-  store_->StopMerging();  // from here on one session at a time is driven
+  store_->StopUpkeep();  // from here on one session at a time is driven
   OpenSession& session = *sessions_.front();
   const auto until = scene_.network.Now() + kLongest;
   while (!session.tree().shared().orphans.empty() && scene_.network.Now() < until) {

@@ -56,7 +56,7 @@ Task<void> SimulatedClient::GetBatch(OpenSession& session, uint32_t lane, Planne
 Task<void> SimulatedClient::Modify(OpenSession& session, uint32_t lane,
                                    PlannedOperation operation) {
   const std::string text = scene_.workload.keys().Text(operation.key);
-  RecordedModifier modifier(*this, lane, operation);
+  RecordedModifier modifier(*this, session, lane, operation);
   scene_.recorder.Begin(lane, operation.kind, operation.key, history::kAbsent);
   const Status status = co_await session.AsyncModify(text, modifier);
   const bool has_failed = EndWrite(lane, operation, status);
@@ -77,10 +77,13 @@ Task<void> SimulatedClient::WriteBatch(OpenSession& session, uint32_t lane, Plan
     if (write.kind == OperationKind::kPut) {
       values[i] = scene_.workload.values().Bytes(write.value);
     }
-    pairs.push_back({keys[i], values[i]});
     views.emplace_back(keys[i]);
-    modifications.push_back({keys[i], &modifiers.emplace_back(*this, LaneInBatch(lane, i), write)});
+    modifications.push_back(
+        {keys[i], &modifiers.emplace_back(*this, session, LaneInBatch(lane, i), write)});
     scene_.recorder.Begin(LaneInBatch(lane, i), write.kind, write.key, write.value);
+    const bool stores = write.kind == OperationKind::kPut;
+    pairs.push_back({keys[i], values[i],
+                     stores ? BeginLife(session, LaneInBatch(lane, i), write) : Expiry::Never()});
   }
   std::vector<Status> results(count, Ok());
   switch (batch.kind) {

@@ -11,6 +11,7 @@ namespace {
 
 // Streams of the seed: one for each client, counted downwards.
 constexpr uint64_t kSweepStream = ~uint64_t{1'000'000};
+constexpr uint64_t kExpireStream = ~uint64_t{3'000'000};
 constexpr uint64_t kRepairStream = ~uint64_t{2'000'000};
 
 // Does `once` at random times, at most `longest_us` apart, until `client` has no more work.
@@ -42,6 +43,15 @@ Task<void> SimulatedClient::SweepNowAndThen() {
   };
   return NowAndThen(scheduler, Random(scene_.plan.seed, kSweepStream - number_),
                     scene_.plan.work.sweep_us, *this, sweep);
+}
+
+Task<void> SimulatedClient::ExpireNowAndThen() {
+  // It may fail: a server is out of reach.
+  const auto expire = [this]() -> Task<void> {
+    static_cast<void>(co_await expiries_->AsyncDeleteExpired({}));
+  };
+  return NowAndThen(expiries_->scheduler(), Random(scene_.plan.seed, kExpireStream - number_),
+                    scene_.plan.work.expire_us, *this, expire);
 }
 
 Task<void> SimulatedClient::RepairNowAndThen() {

@@ -1,4 +1,5 @@
-// The profiles of read-modify-writes, of operations on ranges, and of keys that come in order.
+// The profiles of read-modify-writes, of operations on ranges, of keys that expire, and of keys that
+// come in order.
 #include "compute/verify/sim/draw.h"
 #include "compute/verify/sim/profile_parts.h"
 
@@ -20,6 +21,21 @@ void Ranges(Random& random, Plan& plan) {
   Churn(random, plan);
   plan.work.long_percent = OneOf(random, {0u, 20u, 50u});
   Weigh(plan, {10, 10, 10, 20, 3, 20});
+}
+
+// Keys that expire, in leaves and in blocks, while others get, renew and sweep them. The store's
+// time is in milliseconds: clients nap, so that some of them pass.
+void Expiries(Random& random, Plan& plan) {
+  SetFillers(plan.work, Between(random, 1, 8), OneOf(random, {0u, 0u, 20u, 60u}));
+  plan.work.filler_percent = plan.work.fillers == 0 ? 0 : Between(random, 20, 60);
+  plan.work.prefill_percent = OneOf(random, {0u, 50u});
+  plan.work.long_percent = OneOf(random, {0u, 0u, 30u});
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.writers_at_once = 3;
+  plan.work.nap_percent = OneOf(random, {20u, 50u, 90u});
+  plan.work.longest_nap_us = OneOf(random, {200u, 1000u, 3000u});
+  plan.longest_pause_ms = OneOf(random, {2u, 8u, 60u});
+  Weigh(plan, {45, 4, 18, 8, 6, 4, 15});
 }
 
 // Keys that come in the order of some series, so that leaves get full and have prefixes of their

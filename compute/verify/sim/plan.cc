@@ -198,6 +198,18 @@ void DrawRanges(const RunOptions& options, Plan& plan) {
   work.longest_rest_us = OneOf(random, {50u, 1000u, 20'000u, 300'000u});
 }
 
+// Keys that expire, beside everything else. A stream of its own, as above.
+void DrawExpiries(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kExpiryStream = ~uint64_t{17};
+  Random random(plan.seed, kExpiryStream);
+  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 10);
+  if (!is_drawn && options.profile != "expiries") return;
+  plan.work.expiring_percent = OneOf(random, {20u, 60u, 100u});
+  plan.work.longest_life_ms = OneOf(random, {1u, 2u, 5u, 20u});
+  plan.work.expire_us = OneOf(random, {0u, 300u, 1000u, 5000u});
+  plan.clock_ppm = static_cast<int32_t>(Between(random, 0, 800)) - 400;
+}
+
 // A memory server dies in one run of twelve, which tests little else. From a separate stream, as
 // above.
 void DrawServerFaults(const RunOptions& options, Plan& plan) {
@@ -308,6 +320,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   DrawLongKeys(options, plan);
   DrawModifies(options, plan);
   DrawRanges(options, plan);
+  DrawExpiries(options, plan);
   DrawMemory(random, plan);
   return plan;
 }

@@ -79,6 +79,10 @@ struct WorkPlan {
   uint32_t wave = 0;
   // Longest time between two sweeps of a client. 0: it sweeps never.
   uint32_t sweep_us = 0;
+  uint32_t expiring_percent = 0;  // of puts and modifies: give the key a time
+  uint32_t longest_life_ms = 1;
+  // Longest time between two sweeps of a client for keys that have expired.
+  uint32_t expire_us = 0;
 
   uint32_t keys() const { return hot_keys * (fillers + 1); }
 };
@@ -139,6 +143,8 @@ struct Plan {
   uint32_t returns = 0;
   uint32_t longest_absence_us = 0;
   uint32_t again_percent = 0;
+  // How much faster the store's clock goes than that of the clients, in 10^-6; at most 500.
+  int32_t clock_ppm = 0;
   // For so long clients wait for a server that is to come back.
   uint32_t reconnect_ms = 10'000;
   // Whether clients open the store through a record.

@@ -71,6 +71,11 @@ std::string LaterKindsText(const Plan& plan) {
     text +=
         fmt::format(", ranges of up to {} keys deleted with weight {}", work.erase_keys, erases);
   }
+  if (work.expiring_percent != 0) {
+    text += fmt::format(
+        ", {} % of puts expire within {} ms by a clock {} ppm faster, deleted each {} us",
+        work.expiring_percent, work.longest_life_ms, plan.clock_ppm, work.expire_us);
+  }
   if (work.keys_only_percent != 0) {
     text += fmt::format(", {} % of scans without values", work.keys_only_percent);
   }

@@ -56,6 +56,8 @@ void BlocksInGroups(Random& random, Plan& plan);
 // that rest.
 void Modifies(Random& random, Plan& plan);
 void Ranges(Random& random, Plan& plan);
+// Few keys that expire, long enough for that.
+void Expiries(Random& random, Plan& plan);
 // Keys that come in order.
 void InOrder(Random& random, Plan& plan);
 // Those below are in memory_profiles.cc. Keys that come and go in memory whose generations are

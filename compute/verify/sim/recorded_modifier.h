@@ -17,13 +17,18 @@ namespace gossamer::simulator {
 class RecordedModifier final : public ValueModifier {
  public:
   // `operation` is under way on `lane`.
-  RecordedModifier(SimulatedClient& client, uint32_t lane, const PlannedOperation& operation)
-      : client_(client), lane_(lane), operation_(operation) {}
+  RecordedModifier(SimulatedClient& client, const OpenSession& session, uint32_t lane,
+                   const PlannedOperation& operation)
+      : client_(client), session_(session), lane_(lane), operation_(operation) {}
 
-  Change Modify(std::optional<std::string_view> value) override;
+  Change Modify(std::optional<std::string_view> value, Expiry expiry) override;
 
  private:
+  // When what is put expires, of a key that does so at `before`.
+  Expiry NewExpiry(Expiry before) const;
+
   SimulatedClient& client_;
+  const OpenSession& session_;
   const uint32_t lane_;
   const PlannedOperation operation_;
   std::string bytes_;  // of the value put last

@@ -28,6 +28,54 @@ std::string TimeText(Endpoint::Clock::time_point time) {
   return fmt::format("{}.{:09} s", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
+int64_t Recorder::Tick() {
+  while (!expiries_.empty() && expiries_.begin()->first <= network_.Now()) {
+    const Expiry expiry = expiries_.begin()->second;
+    expiries_.erase(expiries_.begin());
+    expired_at_[expiry.event.seen] = ++now_;
+    const Lane& writer = lanes_[expiry.lane];
+    const bool is_late = writer.is_busy && writer.event.start == expiry.event.start;
+    if (is_late) {
+      late_.push_back(expiry);
+    } else {
+      EndExpiry(expiry.event, now_);
+    }
+  }
+  return ++now_;
+}
+
+void Recorder::EndExpiry(Event event, int64_t end) {
+  event.end = end;
+  events_.push_back(event);
+  if (trace_ != nullptr) Print(fmt::format("key {} {}", event.key, ToString(event)));
+}
+
+bool Recorder::BeganAfterExpiry(uint32_t lane, history::ValueId value) const {
+  const auto expired = expired_at_.find(value);
+  return expired != expired_at_.end() && expired->second < lanes_[lane].event.start;
+}
+
+void Recorder::Expires(uint32_t lane, history::ValueId value, Endpoint::Clock::time_point at) {
+  const Lane& by = lanes_[lane];
+  if (by.is_dead) return;
+  Event expiry;
+  expiry.kind = OperationKind::kExpire;
+  expiry.seen = value;
+  expiry.start = by.event.start;
+  expiry.end = kNever;
+  expiry.key = by.event.key;
+  expiry.client = static_cast<uint16_t>(by.client);
+  expiries_.emplace(at, Expiry{lane, expiry});
+  Fold(static_cast<uint64_t>(at.time_since_epoch().count()));
+}
+
+void Recorder::EndExpiries() {
+  for (const auto& [at, expiry] : expiries_) EndExpiry(expiry.event, kNever);
+  for (const Expiry& expiry : late_) EndExpiry(expiry.event, kNever);
+  expiries_.clear();
+  late_.clear();
+}
+
 uint32_t Recorder::AddLane(uint32_t client, uint32_t session, uint32_t coroutine) {
   Lane lane;
   lane.client = client;
@@ -83,6 +131,11 @@ void Recorder::End(uint32_t lane, Outcome outcome, history::ValueId value) {
   at.event.value = value;
   at.event.end = outcome == Outcome::kUnknown ? kNever : Tick();
   events_.push_back(at.event);
+  std::erase_if(late_, [&](const Expiry& late) {
+    if (late.lane != lane) return false;
+    EndExpiry(late.event, outcome == Outcome::kUnknown ? kNever : Tick());
+    return true;
+  });
   ++ended_;
   Fold(lane);
   Fold(value);

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/fabric/sim/sim.h"
@@ -52,6 +54,14 @@ class Recorder {
   int64_t Row(uint32_t lane, uint32_t key, history::ValueId value);
   // A scan ends. `scan` has its rows and its request. Returns a sentence if the scan is wrong.
   std::optional<std::string> EndScan(uint32_t lane, history::Scan& scan);
+  // The operation under way on `lane` writes `value`, which expires at that time of the network. If
+  // it is under way still by then, it leaves the key absent, but others that are combined with it
+  // may see the value.
+  void Expires(uint32_t lane, history::ValueId value, Endpoint::Clock::time_point at);
+  // Whether the read on `lane`, under way, began after `value` had expired.
+  bool BeganAfterExpiry(uint32_t lane, history::ValueId value) const;
+  // No more operations follow.
+  void EndExpiries();
   // The client's operations stay open for ever.
   void Kill(uint32_t client);
   // From now on, each of so many keys may be lost, once; and what the writes under way write, once
@@ -74,7 +84,7 @@ class Recorder {
   std::string UnderWay() const;
 
  private:
-  int64_t Tick() { return ++now_; }
+  int64_t Tick();
   void Fold(uint64_t word);
   std::string Name(const Lane& lane) const;
   void Print(const std::string& text);
@@ -83,6 +93,16 @@ class Recorder {
   std::ostream* const trace_;
   std::vector<Lane> lanes_;
   std::vector<history::Event> events_;
+  struct Expiry {
+    uint32_t lane;  // that writes the value
+    history::Event event;
+  };
+  void EndExpiry(history::Event event, int64_t end);
+
+  // Of values whose time has not come yet: by that time.
+  std::multimap<Endpoint::Clock::time_point, Expiry> expiries_;
+  std::vector<Expiry> late_;  // their time has come before their writes have ended
+  std::unordered_map<history::ValueId, int64_t> expired_at_;
   std::vector<size_t> losses_;  // those of events_ that MayLoseAll has added
   int64_t now_ = 0;
   uint64_t ended_ = 0;

@@ -39,8 +39,8 @@ class Run {
         verdict_(plan, network_),
         random_(plan.seed, kDriverStream),
         membership_(plan_, network_, recorder_, verdict_, memory_, regions_),
-        scene_{plan_,     network_,  record_, plan.has_record() ? &membership_ : nullptr,
-               recorder_, workload_, verdict_} {
+        scene_{plan_,     network_,  record_,  plan.has_record() ? &membership_ : nullptr,
+               recorder_, workload_, verdict_, clock_} {
     if (trace == nullptr) return;
     network_.SetTeller([this](const std::string& what) { recorder_.Tell(what); });
   }
@@ -95,6 +95,7 @@ class Run {
     options.lease_ms = plan_.lease_ms;
     options.on_chip_locks = plan_.on_chip_locks ? OnChipLocks::kIfPossible : OnChipLocks::kNever;
     options.network = &network_;
+    options.clock = [this] { return clock_.NowUs(); };
     BOOST_OUTCOME_TRY(memory,
                       StartSimulatedMemory(options, plan_.servers, record_, plan_.bytes_of_first,
                                            plan_.returns == 0 ? nullptr : &regions_));
@@ -381,6 +382,7 @@ class Run {
   Membership::Regions regions_;                          // of servers that come back
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: the server died
   Membership membership_;
+  const StoreTime clock_{network_, plan_.clock_ppm};
   Scene scene_;
   RunResult result_;
   bool is_stuck_ = false;

@@ -128,6 +128,16 @@ PlannedOperation Workload::DrawErase(Random& random) {
   return erase;
 }
 
+void Workload::DrawLife(Random& random, PlannedOperation& write) const {
+  if (work_.expiring_percent == 0) return;
+  const bool may_keep = write.kind == OperationKind::kModify;
+  if (may_keep && random.Below(2) == 0) {
+    write.life_ms = PlannedOperation::kKeepsTime;
+  } else if (random.Below(100) < work_.expiring_percent) {
+    write.life_ms = static_cast<uint32_t>(1 + random.Below(work_.longest_life_ms));
+  }
+}
+
 PlannedOperation Workload::DrawGet(Random& random) const {
   PlannedOperation drawn;
   drawn.key = DrawKey(random, false);
@@ -151,6 +161,7 @@ PlannedOperation Workload::Draw(Random& random, uint32_t client) {
   } else if (drawn.kind != OperationKind::kDelete) {
     drawn.value = NewValue(drawn.key, client);
   }
+  DrawLife(random, drawn);
   return drawn;
 }
 
@@ -193,6 +204,7 @@ PlannedBatch Workload::DrawBatch(Random& random, uint32_t client) {
         operation.kind = OperationKind::kPut;
         operation.value = NewValue(operation.key, client);
       }
+      DrawLife(random, operation);
     }
     batch.operations.push_back(operation);
   }

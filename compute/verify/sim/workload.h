@@ -21,6 +21,10 @@ struct PlannedOperation {
   bool keys_only = false;                     // scan
   bool rests = false;                         // scan: its cursor pauses now and then
   ValueModifier::Kind change{};               // modify: what becomes of the key
+  // Puts and modifies: how long the key lives. 0: for ever; kKeepsTime: as it would have, which only
+  // modifies do.
+  uint32_t life_ms = 0;
+  static constexpr uint32_t kKeepsTime = ~uint32_t{0};
 };
 
 // What one MultiPut, MultiDelete, LoadSorted, MultiGet or MultiModify does together.
@@ -59,6 +63,7 @@ class Workload {
 
  private:
   history::OperationKind DrawKind(Random& random) const;
+  void DrawLife(Random& random, PlannedOperation& write) const;
   // A history is harder to check the more writes of one key overlap. One whose outcome is unknown
   // overlaps all that follow.
   bool MayWrite(uint32_t key) const {

@@ -14,7 +14,7 @@ INVALID = (
     (encode("NOSUCH", "a", b"\r\n\0\xff"), b"ERR unknown command", False),
     (encode("INCR", "i:text"), b"ERR value is not an integer", False),
     (encode("INCRBY", "i:number", "1.5"), b"ERR value is not an integer", False),
-    (encode("SET", "i:1", "a", "EX", "10"), b"ERR ", False),
+    (encode("SET", "i:1", "a", "EX", "0"), b"ERR invalid expire time", False),
     (encode("SET", "i:1", "a", "NONSENSE"), b"ERR syntax error", False),
     (encode("LPUSH", "i:1", "a"), b"ERR ", False),
     (encode("MULTI"), b"ERR there are no transactions", False),
