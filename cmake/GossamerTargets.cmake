@@ -14,6 +14,7 @@ pkg_check_modules(VERBS REQUIRED IMPORTED_TARGET libibverbs librdmacm)
 pkg_check_modules(MEMCACHED REQUIRED IMPORTED_TARGET libmemcached)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl>=3)
+pkg_check_modules(LUA REQUIRED IMPORTED_TARGET lua5.1)
 find_package(nlohmann_json 3.11 REQUIRED)
 # The tests need all of these; where one is missing, the programs are built all the same.
 if(GOSSAMER_TESTS)

@@ -124,7 +124,7 @@ size_t OpenSession::Poll() {
   return scheduler_.running();
 }
 
-uint64_t OpenSession::StoreTimeMs() const { return tree_->context().clock.EarliestMs(); }
+uint64_t OpenSession::StoreTimeMs() const { return tree_->context().clock.LatestMs(); }
 
 Counters OpenSession::counters() const {
   Counters counters = tree_->figures().counters.Read();

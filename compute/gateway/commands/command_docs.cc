@@ -90,6 +90,14 @@ constexpr std::array kPExpireAt{kKey, Argument{"unix-time-milliseconds", "unix-t
 constexpr std::array kPairs{Many(Block("key_value", kKeyAndValue))};
 constexpr std::array kSyncOrAsync{Token("ASYNC", "async"), Token("SYNC", "sync")};
 constexpr std::array kFlush{Optional(OneOf("async", kSyncOrAsync))};
+constexpr std::array kScript{Text("script"), Integer("numkeys"), Optional(Many(kKey)),
+                             Optional(Many(Text("arg")))};
+constexpr std::array kScriptOfDigest{Text("sha1"), Integer("numkeys"), Optional(Many(kKey)),
+                                     Optional(Many(Text("arg")))};
+constexpr std::array kDigests{Many(Text("sha1"))};
+constexpr std::array kSource{Text("script")};
+constexpr std::array kModes{Token("YES", "yes"), Token("SYNC", "sync"), Token("NO", "no")};
+constexpr std::array kMode{OneOf("mode", kModes)};
 constexpr std::array kOnePattern{kPattern};
 constexpr std::array kScan{Integer("cursor"), Optional(Behind("MATCH", kPattern)),
                            Optional(Behind("COUNT", Integer("count"))),
@@ -190,7 +198,21 @@ constexpr std::array kDocs{
     CommandDoc{"decrby", "string", "Decrement the integer value of a key", kKeyAndDecrement,
                kOneWrite},
     CommandDoc{"del", "generic", "Delete keys; return how many there were", kManyKeys, kEachKey},
+    CommandDoc{"discard", "transactions", "Forget the commands behind MULTI, and watched keys",
+               kNone},
     CommandDoc{"echo", "connection", "Return the given string", kMessage},
+    CommandDoc{"eval", "scripting", "Run a Lua script on one key, under the key's lock", kScript,
+               kOneWrite},
+    CommandDoc{"eval_ro", "scripting", "Do what EVAL does, without a write", kScript, kOneWrite},
+    CommandDoc{"evalsha", "scripting", "Run a script that this compute server has seen",
+               kScriptOfDigest, kOneWrite},
+    CommandDoc{"evalsha_ro", "scripting", "Do what EVALSHA does, without a write", kScriptOfDigest,
+               kOneWrite},
+    CommandDoc{
+        "exec", "transactions",
+        "Do the commands behind MULTI, those of each key together; null if a watched key has "
+        "changed",
+        kNone, kEachKey},
     CommandDoc{"exists", "generic", "Count the keys that exist, each as often as it is named",
                kManyKeys, kEachKey},
     CommandDoc{"expire", "generic",
@@ -241,6 +263,7 @@ constexpr std::array kDocs{
     CommandDoc{"mget", "string", "Get the values of keys", kManyKeys, kEachKey},
     CommandDoc{"mset", "string", "Set keys one by one: others may see some set before the rest",
                kPairs, kEachKey},
+    CommandDoc{"multi", "transactions", "Keep the commands that follow for EXEC", kNone},
     CommandDoc{"persist", "generic", "Have a key stay that would expire; return whether it would",
                kOneKey, kOneWrite},
     CommandDoc{"pexpire", "generic", "Have a key expire after some milliseconds, as EXPIRE",
@@ -269,6 +292,14 @@ constexpr std::array kDocs{
                kScan,
                "O(log N + M) for every call where N is the number of keys in the store and M is "
                "COUNT; O(N) for all keys"},
+    CommandDoc{"script", "scripting", "A container for commands about scripts"},
+    CommandDoc{"script|debug", "scripting", "Is refused", kMode},
+    CommandDoc{"script|exists", "scripting", "Say which scripts this compute server has", kDigests},
+    CommandDoc{"script|flush", "scripting", "Forget the scripts of this compute server", kFlush},
+    CommandDoc{"script|help", "scripting", kShowSubcommands},
+    CommandDoc{"script|kill", "scripting", "Say that no script runs", kNone},
+    CommandDoc{"script|load", "scripting", "Keep a script for EVALSHA, and return its digest",
+               kSource},
     CommandDoc{"select", "connection", "Accept 0, which is the only database", kDatabase},
     CommandDoc{"set", "string",
                "Set the value of a key; NX: if it is absent; XX: if it exists; GET: return the old "
@@ -299,7 +330,11 @@ constexpr std::array kDocs{
                kOneKey, kOneWrite},
     CommandDoc{"type", "generic", "Return string, or none if the key is absent", kOneKey, kOneRead},
     CommandDoc{"unlink", "generic", "Do what DEL does", kManyKeys, kEachKey},
+    CommandDoc{"unwatch", "transactions", "Forget watched keys", kNone},
     CommandDoc{"wait", "generic", "Return 0 at once: there are no replicas", kWait},
+    CommandDoc{"watch", "transactions",
+               "Have the next EXEC do nothing if one of the keys changes before", kManyKeys,
+               kEachKey},
 };
 static_assert(std::ranges::is_sorted(kDocs, {}, &CommandDoc::name));
 

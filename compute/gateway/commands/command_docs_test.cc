@@ -75,7 +75,8 @@ TEST(CommandDocs, HasEachCommandAndSubcommand) {
 }
 
 TEST(CommandDocs, HasTextsAndGroups) {
-  const std::set<std::string_view> groups{"string", "generic", "server", "connection", "gossamer"};
+  const std::set<std::string_view> groups{"string",   "generic",      "server",   "connection",
+                                          "gossamer", "transactions", "scripting"};
   for (const CommandDoc& one : CommandDocs()) {
     EXPECT_FALSE(one.summary.empty()) << one.name;
     EXPECT_TRUE(groups.contains(one.group)) << one.name;

@@ -23,7 +23,13 @@ constexpr std::array kCommands{
     Command{"decr", Id::kDecr, Kind::kChange, 2, true, 1, 1, 1},
     Command{"decrby", Id::kDecrBy, Kind::kChange, 3, true, 1, 1, 1},
     Command{"del", Id::kDel, Kind::kDelete, -2, true, 1, -1, 1},
+    Command{"discard", Id::kDiscard, Kind::kTransaction, 1, false, 0, 0, 0},
     Command{"echo", Id::kEcho, Kind::kAnswer, 2, false, 0, 0, 0},
+    Command{"eval", Id::kEval, Kind::kScript, -3, true, 0, 0, 0},
+    Command{"eval_ro", Id::kEval, Kind::kScript, -3, false, 0, 0, 0},
+    Command{"evalsha", Id::kEval, Kind::kScript, -3, true, 0, 0, 0},
+    Command{"evalsha_ro", Id::kEval, Kind::kScript, -3, false, 0, 0, 0},
+    Command{"exec", Id::kExec, Kind::kTransaction, 1, false, 0, 0, 0},
     Command{"exists", Id::kExists, Kind::kRead, -2, false, 1, -1, 1},
     Command{"expire", Id::kExpire, Kind::kChange, -3, true, 1, 1, 1},
     Command{"expireat", Id::kExpire, Kind::kChange, -3, true, 1, 1, 1},
@@ -45,6 +51,7 @@ constexpr std::array kCommands{
     Command{"keys", Id::kKeys, Kind::kWalk, 2, false, 0, 0, 0},
     Command{"mget", Id::kMget, Kind::kRead, -2, false, 1, -1, 1},
     Command{"mset", Id::kMset, Kind::kPut, -3, true, 1, -1, 2},
+    Command{"multi", Id::kMulti, Kind::kTransaction, 1, false, 0, 0, 0},
     Command{"persist", Id::kPersist, Kind::kChange, 2, true, 1, 1, 1},
     Command{"pexpire", Id::kExpire, Kind::kChange, -3, true, 1, 1, 1},
     Command{"pexpireat", Id::kExpire, Kind::kChange, -3, true, 1, 1, 1},
@@ -57,6 +64,7 @@ constexpr std::array kCommands{
     Command{"reset", Id::kReset, Kind::kState, 1, false, 0, 0, 0},
     Command{"role", Id::kRole, Kind::kAnswer, 1, false, 0, 0, 0},
     Command{"scan", Id::kScan, Kind::kWalk, -2, false, 0, 0, 0},
+    Command{"script", Id::kScript, Kind::kAnswer, -2, false, 0, 0, 0},
     Command{"select", Id::kSelect, Kind::kAnswer, 2, false, 0, 0, 0},
     Command{"set", Id::kSet, Kind::kPut, -3, true, 1, 1, 1},
     Command{"setex", Id::kSetEx, Kind::kPut, 4, true, 1, 1, 1},
@@ -70,7 +78,9 @@ constexpr std::array kCommands{
     Command{"ttl", Id::kTtl, Kind::kChange, 2, false, 1, 1, 1},
     Command{"type", Id::kType, Kind::kRead, 2, false, 1, 1, 1},
     Command{"unlink", Id::kDel, Kind::kDelete, -2, true, 1, -1, 1},
+    Command{"unwatch", Id::kUnwatch, Kind::kTransaction, 1, false, 0, 0, 0},
     Command{"wait", Id::kWait, Kind::kAnswer, 3, false, 0, 0, 0},
+    Command{"watch", Id::kWatch, Kind::kTransaction, -2, false, 1, -1, 1},
 };
 static_assert(std::ranges::is_sorted(kCommands, {}, &Command::name));
 constexpr std::array kSubcommands{
@@ -84,6 +94,9 @@ constexpr std::array kSubcommands{
     Subcommand{"command|help", 2},   Subcommand{"command|info", -2},
     Subcommand{"command|list", -2},  Subcommand{"config|get", -3},
     Subcommand{"config|help", 2},    Subcommand{"config|set", -4},
+    Subcommand{"script|debug", 3},   Subcommand{"script|exists", -3},
+    Subcommand{"script|flush", -2},  Subcommand{"script|help", 2},
+    Subcommand{"script|kill", 2},    Subcommand{"script|load", 3},
     Subcommand{"slowlog|get", -2},   Subcommand{"slowlog|help", 2},
     Subcommand{"slowlog|len", 2},    Subcommand{"slowlog|reset", 2},
 };
@@ -91,7 +104,7 @@ static_assert(std::ranges::is_sorted(kSubcommands, {}, &Subcommand::name));
 static_assert(kCommands.size() <= kMostCommands);
 
 // A hash table of the commands' places, with open addressing: each request looks for its command.
-constexpr int kSlotBits = 8;
+constexpr int kSlotBits = 9;
 constexpr size_t kSlots = size_t{1} << kSlotBits;
 static_assert(kSlots >= 4 * kMostCommands);
 constexpr uint8_t kEmpty = kMostCommands;

@@ -19,7 +19,10 @@ enum class CommandId : uint8_t {
   kDecr,
   kDecrBy,
   kDel,
+  kDiscard,
   kEcho,
+  kEval,
+  kExec,
   kExists,
   kExpire,
   kFlushDb,
@@ -38,6 +41,7 @@ enum class CommandId : uint8_t {
   kKeys,
   kMget,
   kMset,
+  kMulti,
   kPersist,
   kPing,
   kQuit,
@@ -45,6 +49,7 @@ enum class CommandId : uint8_t {
   kReset,
   kRole,
   kScan,
+  kScript,
   kSelect,
   kSet,
   kSetEx,
@@ -55,18 +60,22 @@ enum class CommandId : uint8_t {
   kTime,
   kTtl,
   kType,
+  kUnwatch,
   kWait,
+  kWatch,
 };
 
 // How a command runs: with others of its kind, or by itself.
 enum class CommandKind : uint8_t {
-  kRead,    // together with other reads
-  kPut,     // together with other puts
-  kDelete,  // together with other deletes
-  kChange,  // a read-modify-write: together with others of its key
-  kAnswer,  // at once: its answer depends on the request alone
-  kState,   // at once, and by itself: it uses or changes the state of the connection
-  kWalk,    // by itself: it reads many keys
+  kRead,         // together with other reads
+  kPut,          // together with other puts
+  kDelete,       // together with other deletes
+  kChange,       // a read-modify-write: together with others of its key
+  kAnswer,       // at once: its answer depends on the request alone
+  kState,        // at once, and by itself: it uses or changes the state of the connection
+  kWalk,         // by itself: it reads many keys
+  kScript,       // a script: a change of its key, or nothing of the store
+  kTransaction,  // begins or ends one, or is for the next one
 };
 
 struct Command {
@@ -81,7 +90,7 @@ struct Command {
 
 // In alphabetical order; at most kMostCommands.
 std::span<const Command> Commands();
-inline constexpr size_t kMostCommands = 64;
+inline constexpr size_t kMostCommands = 96;
 inline size_t NumberOf(const Command& command) {
   return static_cast<size_t>(&command - Commands().data());
 }
@@ -106,6 +115,7 @@ constexpr bool HasSubcommands(const Command& command) {
     case CommandId::kClient:
     case CommandId::kCommand:
     case CommandId::kConfig:
+    case CommandId::kScript:
     case CommandId::kSlowlog: return true;
     default: return false;
   }

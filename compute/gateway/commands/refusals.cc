@@ -17,12 +17,9 @@ struct Family {
 };
 
 constexpr std::array kFamilies = {
-    Family{"ERR there are no transactions in Gossamer: each command is atomic by itself",
-           "multi exec discard watch unwatch"},
     Family{"ERR keys expire in Gossamer, and there are no fields",
            "hexpire hexpireat hexpiretime hpersist hpexpire hpexpireat hpexpiretime hpttl httl"},
-    Family{"ERR there are no scripts and functions in Gossamer",
-           "eval evalsha eval_ro evalsha_ro script fcall fcall_ro function"},
+    Family{"ERR there are no functions in Gossamer: EVAL runs scripts", "fcall fcall_ro function"},
     Family{"ERR there are no channels in Gossamer",
            "subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe publish spublish "
            "pubsub"},

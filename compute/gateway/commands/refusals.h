@@ -29,14 +29,6 @@ std::string RefusalOf(const Command* command, const Subcommand* subcommand,
 // The reply to HELP of a command with subcommands.
 std::string HelpOn(const Command& command);
 
-// Whether the request, which is refused, would begin a transaction.
-inline bool IsTransaction(const std::vector<std::string_view>& arguments) {
-  return arguments.size() == 1 && IsWord(arguments[0], "multi");
-}
-// The text of the error reply to what follows such a request.
-inline constexpr std::string_view kNotExecuted =
-    "ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it";
-
 // Whether a client that sends this word in the place of a command speaks HTTP: a browser that a web
 // page has made send requests to this server. The rest of what it sends may be commands that the
 // page has chosen: none of it may be executed.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "compute/gateway/protocol/words.h"
+#include "proto/key.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
@@ -51,12 +52,15 @@ std::string FloatText(long double number) {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// nullopt: too many.
-std::optional<int64_t> InMilliseconds(int64_t number, bool is_in_seconds) {
-  constexpr int64_t kLongest = std::numeric_limits<int64_t>::max() / 4;
-  if (is_in_seconds && (number > kLongest / 1000 || number < -kLongest / 1000)) return std::nullopt;
+// nullopt: more than Redis takes. It adds them to the time, unless they are one.
+std::optional<int64_t> InMilliseconds(int64_t number, bool is_in_seconds, bool is_absolute) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  if (is_in_seconds && (number > kMost / 1000 || number < kLeast / 1000)) return std::nullopt;
   const int64_t ms = is_in_seconds ? number * 1000 : number;
-  if (ms > kLongest || ms < -kLongest) return std::nullopt;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const int64_t base = is_absolute ? 0 : std::chrono::duration_cast<Milliseconds>(now).count();
+  if (ms > kMost - base) return std::nullopt;
   return ms;
 }
 
@@ -76,6 +80,9 @@ std::string_view RangeOf(std::string_view value, int64_t first, int64_t last) {
   return value.substr(static_cast<size_t>(first), static_cast<size_t>(last - first + 1));
 }
 
+Fingerprint::Fingerprint(std::string_view value, Expiry expiry)
+    : hash_(KeyHash(value)), bytes_(value.size()), expiry_(expiry), is_there_(true) {}
+
 bool IsExpiryOption(std::string_view option) {
   return IsWord(option, "ex") || IsWord(option, "px") || IsWord(option, "exat") ||
          IsWord(option, "pxat");
@@ -87,7 +94,7 @@ std::string ParseExpiry(std::string_view option, std::string_view text, std::str
   if (!number) return std::string(kNoInteger);
   const bool is_in_seconds = IsWord(option, "ex") || IsWord(option, "exat");
   const bool is_absolute = IsWord(option, "exat") || IsWord(option, "pxat");
-  const std::optional<int64_t> ms = InMilliseconds(*number, is_in_seconds);
+  const std::optional<int64_t> ms = InMilliseconds(*number, is_in_seconds, is_absolute);
   if (!ms || *ms <= 0) return InvalidTime(command);
   expiry = is_absolute ? Expiry::At(static_cast<uint64_t>(*ms)) : Expiry::After(Milliseconds(*ms));
   return {};
@@ -99,6 +106,27 @@ std::string ValueChange::Parse(const Command& command,
   SetKey(arguments[1]);
   set_ = {};
   switch (id_) {
+    case CommandId::kSet: {
+      SetOptions options;
+      std::string refusal = ParseSetOptions(arguments, options);
+      if (refusal.empty()) ParseSet(arguments[1], arguments[2], options);
+      return refusal;
+    }
+    case CommandId::kSetEx: {
+      SetOptions options;
+      const std::string_view unit = command.name.starts_with('p') ? "px" : "ex";
+      std::string refusal = ParseExpiry(unit, arguments[2], command.name, options.expiry);
+      if (refusal.empty()) ParseSet(arguments[1], arguments[3], options);
+      return refusal;
+    }
+    case CommandId::kGetRange: {
+      const std::optional<int64_t> first = ParseInteger(arguments[2]);
+      const std::optional<int64_t> last = ParseInteger(arguments[3]);
+      if (!first || !last) return std::string(kNoInteger);
+      by_ = *first;
+      last_ = *last;
+      break;
+    }
     case CommandId::kExpire: return ParseExpire(command, arguments);
     case CommandId::kGetEx: return ParseGetEx(arguments);
     case CommandId::kTtl:
@@ -139,16 +167,66 @@ std::string ValueChange::Parse(const Command& command,
       set_.returns_old = id_ == CommandId::kGetSet;
       break;
     case CommandId::kAppend: operand_ = arguments[2]; break;
-    default: break;  // GETDEL, PERSIST
+    default: break;  // of the key alone
   }
   return {};
+}
+
+// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT … | PXAT … | KEEPTTL]
+std::string ValueChange::ParseSetOptions(const std::vector<std::string_view>& arguments,
+                                         SetOptions& options) {
+  std::string refusal;  // of the time: syntax comes first
+  bool has_time = false;
+  for (size_t i = 3; i < arguments.size(); ++i) {
+    const std::string_view option = arguments[i];
+    if (IsWord(option, "nx")) {
+      options.must_be_absent = true;
+    } else if (IsWord(option, "xx")) {
+      options.must_exist = true;
+    } else if (IsWord(option, "get")) {
+      options.returns_old = true;
+    } else if (IsWord(option, "keepttl") && !has_time) {
+      options.expiry = Expiry::Keep();
+      has_time = true;
+    } else if (IsExpiryOption(option) && !has_time && i + 1 < arguments.size()) {
+      refusal = ParseExpiry(option, arguments[++i], "set", options.expiry);
+      has_time = true;
+    } else {
+      return std::string(kSyntaxError);
+    }
+    if (options.must_be_absent && options.must_exist) return std::string(kSyntaxError);
+  }
+  return refusal;
+}
+
+bool ValueChange::wants_value() const {
+  switch (id_) {
+    case CommandId::kDel:
+    case CommandId::kExists:
+    case CommandId::kExpire:
+    case CommandId::kPersist:
+    case CommandId::kTtl:
+    case CommandId::kType: return false;
+    default: return true;
+  }
+}
+
+void ValueChange::Read(const State& state) {
+  number_ = state.value ? 1 : 0;
+  switch (id_) {
+    case CommandId::kStrlen:
+      number_ = state.value ? static_cast<int64_t>(state.value->size()) : 0;
+      break;
+    case CommandId::kGetRange: text_ = RangeOf(state.value.value_or(""), by_, last_); break;
+    case CommandId::kTtl: TellTime(state); break;
+    case CommandId::kGet: text_ = state.value; break;
+    default: break;
+  }
 }
 
 // EXPIRE key time [NX | XX | GT | LT]
 std::string ValueChange::ParseExpire(const Command& command,
                                      const std::vector<std::string_view>& arguments) {
-  const std::optional<int64_t> number = ParseInteger(arguments[2]);
-  if (!number) return std::string(kNoInteger);
   conditions_ = {};
   for (size_t i = 3; i < arguments.size(); ++i) {
     if (IsWord(arguments[i], "nx")) {
@@ -170,11 +248,14 @@ std::string ValueChange::ParseExpire(const Command& command,
   if (conditions_.must_be_later && conditions_.must_be_earlier) {
     return "ERR GT and LT options at the same time are not compatible";
   }
+  const std::optional<int64_t> number = ParseInteger(arguments[2]);
+  if (!number) return std::string(kNoInteger);
   const bool is_in_seconds = !command.name.starts_with('p');
-  const std::optional<int64_t> ms = InMilliseconds(*number, is_in_seconds);
+  const bool is_absolute = command.name.ends_with("at");
+  const std::optional<int64_t> ms = InMilliseconds(*number, is_in_seconds, is_absolute);
   if (!ms) return InvalidTime(command.name);
   // What has passed already deletes the key.
-  if (command.name.ends_with("at")) {
+  if (is_absolute) {
     set_.expiry = Expiry::At(static_cast<uint64_t>(std::max<int64_t>(*ms, 1)));
   } else {
     set_.expiry = *ms <= 0 ? Expiry::At(1) : Expiry::After(Milliseconds(*ms));
@@ -185,13 +266,16 @@ std::string ValueChange::ParseExpire(const Command& command,
 // GETEX key [EX seconds | PX milliseconds | EXAT … | PXAT … | PERSIST]
 std::string ValueChange::ParseGetEx(const std::vector<std::string_view>& arguments) {
   set_.expiry = Expiry::Keep();
+  late_refusal_.clear();
   if (arguments.size() == 2) return {};
   if (arguments.size() == 3 && IsWord(arguments[2], "persist")) {
     set_.expiry = Expiry::Never();
     return {};
   }
   if (arguments.size() != 4 || !IsExpiryOption(arguments[2])) return std::string(kSyntaxError);
-  return ParseExpiry(arguments[2], arguments[3], "getex", set_.expiry);
+  // Of an absent key, nobody asks for its time.
+  late_refusal_ = ParseExpiry(arguments[2], arguments[3], "getex", set_.expiry);
+  return {};
 }
 
 void ValueChange::ParseSet(std::string_view key, std::string_view value,
@@ -202,15 +286,35 @@ void ValueChange::ParseSet(std::string_view key, std::string_view value,
   set_ = options;
 }
 
+bool ValueChange::RunsAlone(uint64_t now_ms) {
+  if (id_ != CommandId::kEval || script_->has_key()) return false;
+  State nothing{.value = {}, .expiry = {}, .now_ms = now_ms};
+  Apply(nothing);
+  result = outcome::success();
+  return true;
+}
+
 ValueChange::Effect ValueChange::Apply(State& state) {
   error_ = {};
   text_.reset();
   switch (id_) {
+    case CommandId::kEval: return script_->Run(state);
     case CommandId::kExpire: return Expire(state);
     case CommandId::kPersist: return Persist(state);
-    case CommandId::kTtl: TellTime(state); return Effect::kNone;
+    case CommandId::kExists:
+    case CommandId::kGet:
+    case CommandId::kGetRange:
+    case CommandId::kStrlen:
+    case CommandId::kTtl:
+    case CommandId::kType: Read(state); return Effect::kNone;
+    case CommandId::kDel:
+      number_ = state.value ? 1 : 0;
+      state.value.reset();
+      state.expiry = Expiry::Never();
+      return number_ != 0 ? Effect::kWritten : Effect::kNone;
     case CommandId::kGetEx:
       text_ = state.value;
+      if (state.value) error_ = late_refusal_;
       if (!state.value || set_.expiry.keeps()) return Effect::kNone;
       SetTime(state, set_.expiry);
       return Effect::kTouched;
@@ -346,7 +450,12 @@ void ValueChange::Answer(ReplyWriter& reply) const {
     case CommandId::kSetRange:
     case CommandId::kExpire:
     case CommandId::kPersist:
+    case CommandId::kDel:
+    case CommandId::kExists:
+    case CommandId::kStrlen:
     case CommandId::kTtl: return reply.Integer(number_);
+    case CommandId::kEval: return reply.Raw(script_->reply());
+    case CommandId::kType: return reply.Simple(number_ != 0 ? "string" : "none");
     case CommandId::kSetnx: return reply.Integer(has_set_ ? 1 : 0);
     case CommandId::kSet:
       if (!set_.returns_old) return has_set_ ? reply.Ok() : reply.Null();
@@ -359,6 +468,10 @@ void ValueChange::Answer(ReplyWriter& reply) const {
 ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, Expiry expiry) {
   state_.value = value ? std::optional<std::string>(*value) : std::nullopt;
   state_.expiry = expiry;
+  if (expected_) {
+    is_outdated_ = *expected_ != (value ? Fingerprint(*value, expiry) : Fingerprint());
+    if (is_outdated_) return {};
+  }
   auto effect = ValueChange::Effect::kNone;
   for (ValueChange* one = first_; one != nullptr; one = one->next_) {
     effect = std::max(effect, one->Apply(state_));
@@ -370,6 +483,7 @@ ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, 
 }
 
 bool KeyChanges::wants_value() const {
+  if (expected_) return true;
   for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
     if (one->wants_value()) return true;
   }

@@ -1,5 +1,6 @@
-// ValueChange: a command that reads a key's value, or when it expires, and writes what it makes of
-// it, such as INCR, APPEND and EXPIRE.
+// ValueChange: what a command does to one key: it reads the key's value, or when it expires, and may
+// write what it makes of it, such as GET, INCR, APPEND and EXPIRE.
+// Fingerprint: what a key has, short enough to be kept by a client that watches it.
 // KeyChanges: those of one key in a batch, done one after the other by one operation of the store.
 //
 // Thread-safety: none. A store may run them on another thread of it, but one at a time.
@@ -9,9 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -20,6 +23,22 @@
 #include "gossamer/modifier.h"
 
 namespace gossamer::gateway {
+
+class Fingerprint {
+ public:
+  Fingerprint() = default;  // of a key that is absent
+  Fingerprint(std::string_view value, Expiry expiry);
+
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+
+ private:
+  uint64_t hash_ = 0;
+  uint64_t bytes_ = 0;
+  Expiry expiry_;
+  bool is_there_ = false;
+};
+
+class KeyScript;
 
 class ValueChange {
  public:
@@ -43,20 +62,35 @@ class ValueChange {
   // Returns the error reply, without the '-', if they ask for nothing that can be done; else "".
   std::string Parse(const Command& command, const std::vector<std::string_view>& arguments);
   void ParseSet(std::string_view key, std::string_view value, const SetOptions& options);
+  // The options of SET. Returns as Parse.
+  static std::string ParseSetOptions(const std::vector<std::string_view>& arguments,
+                                     SetOptions& options);
+  // A script, on its key; without one, `key` is nobody's.
+  void ParseScript(std::shared_ptr<KeyScript> script, std::string_view key) {
+    ParseKey(CommandId::kEval, key);
+    script_ = std::move(script);
+  }
+  // One key of GET, EXISTS or DEL.
+  void ParseKey(CommandId id, std::string_view key) {
+    id_ = id;
+    SetKey(key);
+  }
 
   std::string_view key() const { return key_; }
   size_t key_hash() const { return key_hash_; }
   // Whether Apply needs the value, and not only whether there is one.
-  bool wants_value() const {
-    return id_ != CommandId::kExpire && id_ != CommandId::kTtl && id_ != CommandId::kPersist;
-  }
+  bool wants_value() const;
   // Makes of a key's state the next one. May be called again with another state: the last call
   // counts.
   Effect Apply(State& state);
+  // Runs a script without a key, for which the store has nothing to do. Returns false of all others.
+  bool RunsAlone(uint64_t now_ms);
   // Of the operation that did it.
   Status result = Ok();
   // The answer of the last Apply.
   void Answer(ReplyWriter& reply) const;
+  // The number that it has.
+  int64_t number() const { return number_; }
 
  private:
   void SetKey(std::string_view key) {
@@ -67,6 +101,8 @@ class ValueChange {
   std::string ParseExpire(const Command& command, const std::vector<std::string_view>& arguments);
   std::string ParseGetEx(const std::vector<std::string_view>& arguments);
   bool ApplyToValue(State& state);
+  // Of a command that only reads.
+  void Read(const State& state);
   Effect Expire(State& state);
   Effect Persist(State& state);
   void TellTime(const State& state);
@@ -89,6 +125,8 @@ class ValueChange {
   size_t key_hash_ = 0;
   std::string_view operand_;  // the bytes to set or append
   SetOptions set_;
+  std::shared_ptr<KeyScript> script_;
+  std::string late_refusal_;  // of GETEX, unless the key is absent
   // Of EXPIRE.
   struct Conditions {
     bool must_be_lasting = false;
@@ -99,7 +137,8 @@ class ValueChange {
   Conditions conditions_;
   bool is_absolute_ = false;  // TTL tells when the key expires, and not how long that is
   bool is_in_seconds_ = false;
-  int64_t by_ = 0;  // of INCRBY, or the offset of SETRANGE
+  int64_t by_ = 0;    // of INCRBY, or the offset of SETRANGE, or the start of GETRANGE
+  int64_t last_ = 0;  // of GETRANGE
   long double by_float_ = 0;
   ValueChange* next_ = nullptr;  // of the KeyChanges
 
@@ -110,6 +149,17 @@ class ValueChange {
   std::optional<std::string> text_;
 };
 
+// A script on one key.
+class KeyScript {
+ public:
+  virtual ~KeyScript() = default;
+  virtual bool has_key() const = 0;
+  // As ValueChange::Apply.
+  virtual ValueChange::Effect Run(ValueChange::State& state) = 0;
+  // The whole reply, of the last Run.
+  virtual std::string_view reply() const = 0;
+};
+
 class KeyChanges final : public ValueModifier {
  public:
   // Each change outlives this, and belongs to no other KeyChanges.
@@ -118,6 +168,10 @@ class KeyChanges final : public ValueModifier {
     first.next_ = nullptr;
     state_.now_ms = now_ms;
   }
+  // The changes are done only if the key has what a client that watches it has seen.
+  void Expect(const Fingerprint& seen) { expected_ = seen; }
+  // Of the last Modify: it had something else.
+  bool is_outdated() const { return is_outdated_; }
   // A change of the same key, behind the others.
   void Add(ValueChange& change) {
     change.next_ = nullptr;
@@ -139,6 +193,8 @@ class KeyChanges final : public ValueModifier {
   ValueChange* first_;
   ValueChange* last_;
   ValueChange::State state_;
+  std::optional<Fingerprint> expected_;
+  bool is_outdated_ = false;
 };
 
 // Whether it is EX, PX, EXAT or PXAT.

@@ -114,13 +114,6 @@ TlsSession::Rest Client::ReceivePlain(std::span<char> to, size_t& bytes) {
   return bytes == to.size() ? TlsSession::Rest::kMore : TlsSession::Rest::kNone;
 }
 
-void Client::EndRefusedTransaction(uint64_t& bytes_received) {
-  if (transaction != Transaction::kRefused) return;
-  // The end of the connection has no event of its own any more: it is read again.
-  if (unparsed_bytes() == 0 && Receive(bytes_received) == Read::kEnded) may_read = true;
-  if (unparsed_bytes() == 0) transaction = Transaction::kNone;
-}
-
 void Client::EndSending() {
   tls_.reset();
   shutdown(fd(), SHUT_WR);

@@ -57,14 +57,6 @@ class Client {
   // Bounds its requests to come: to a few small words, while it is not authenticated.
   void LimitRequests(uint64_t max_query_bytes);
 
-  // MULTI is refused. A client that has sent more behind it, without a look at the reply, wants
-  // that to take effect as a whole or not at all.
-  enum class Transaction : uint8_t {
-    kNone,
-    kRefused,  // nothing has come behind MULTI yet: the client may be waiting for the reply
-    kGoesOn,   // what comes is refused too, up to EXEC or DISCARD
-  };
-
   // Whether there is memory for the next Receive: a request that grows long is for one client at a
   // time while memory is short.
   bool MayReceive();
@@ -78,10 +70,6 @@ class Client {
     taken_ += bytes;
     requests_held_.EndGrowth();
   }
-  // Call before answers leave. A client that has sent nothing behind a refused MULTI reads that
-  // reply first: it knows that there is no transaction.
-  void EndRefusedTransaction(uint64_t& bytes_received);
-
   // Tells the other side that nothing more comes, and that it may close.
   void EndSending();
   // Appends `pieces` to the answers, behind `out`, without a copy. `out` is empty then.
@@ -127,7 +115,7 @@ class Client {
   bool is_queued_to_send = false;  // likewise, and it had much to send then
   bool is_hungry = false;          // likewise, of those to look at when there is memory
   bool is_closing = false;         // once `out` is sent
-  Transaction transaction = Transaction::kNone;
+  bool has_transaction = false;    // it queues commands, or watches keys
 
  private:
   // As TlsSession::Receive and Send, of the plain socket.

@@ -19,6 +19,8 @@ class ReplyWriter {
   ReplyWriter(std::string& out, bool is_resp3) : out_(out), is_resp3_(is_resp3) {}
 
   void Ok() { out_ += "+OK\r\n"; }
+  // A whole reply.
+  void Raw(std::string_view reply) { out_ += reply; }
   // A line without line breaks.
   void Simple(std::string_view line) {
     out_ += '+';

@@ -149,8 +149,7 @@ bool Batch::Add(Client& client, const Command& command,
       return true;
     }
     case CommandKind::kPut: {
-      if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
-      if (command.id == CommandId::kSetEx) return AddSetEx(client, command, arguments);
+      if (command.id != CommandId::kMset) return AddSet(client, command, arguments);
       if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
           !refusal.empty()) {
         return AddError(client, refusal, &command);
@@ -164,6 +163,7 @@ bool Batch::Add(Client& client, const Command& command,
       return true;
     }
     case CommandKind::kChange: return AddChange(client, command, arguments);
+    case CommandKind::kScript: return AddScript(client, command, arguments);
     case CommandKind::kDelete: {
       if (!Admit(client, Phase::kDeletes)) return false;
       requests_.emplace_back(&client, &command, deletes_.size(), arguments.size() - 1);
@@ -174,55 +174,31 @@ bool Batch::Add(Client& client, const Command& command,
   }
 }
 
-// SETEX key seconds value, PSETEX key milliseconds value
-bool Batch::AddSetEx(Client& client, const Command& command,
-                     const std::vector<std::string_view>& arguments) {
-  Expiry expiry;
-  const std::string_view unit = command.name.starts_with('p') ? "px" : "ex";
-  const std::string refusal = ParseExpiry(unit, arguments[2], command.name, expiry);
-  if (!refusal.empty()) return AddError(client, refusal, &command);
-  if (!Admit(client, Phase::kPuts)) return false;
-  AddPut(client, command, {arguments[1], arguments[3], expiry});
-  return true;
-}
-
 void Batch::AddPut(Client& client, const Command& command, const KeyValueView& pair) {
   requests_.emplace_back(&client, &command, puts_.size(), 1);
   puts_.push_back(pair);
   write_bytes_ += pair.value.size();
 }
 
-// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT … | PXAT … | KEEPTTL]
+// SET, and SETEX key seconds value, PSETEX key milliseconds value
 bool Batch::AddSet(Client& client, const Command& command,
                    const std::vector<std::string_view>& arguments) {
   ValueChange::SetOptions options;
-  for (size_t i = 3; i < arguments.size(); ++i) {
-    const std::string_view option = arguments[i];
-    std::string refusal;
-    if (IsWord(option, "nx")) {
-      options.must_be_absent = true;
-    } else if (IsWord(option, "xx")) {
-      options.must_exist = true;
-    } else if (IsWord(option, "get")) {
-      options.returns_old = true;
-    } else if (IsWord(option, "keepttl") && options.expiry.is_never()) {
-      options.expiry = Expiry::Keep();
-    } else if (IsExpiryOption(option) && options.expiry.is_never() && i + 1 < arguments.size()) {
-      refusal = ParseExpiry(option, arguments[++i], "set", options.expiry);
-    } else {
-      refusal = kSyntaxError;
-    }
-    if (options.must_be_absent && options.must_exist) refusal = kSyntaxError;
-    if (!refusal.empty()) return AddError(client, refusal, &command);
-  }
+  const bool has_time = command.id == CommandId::kSetEx;
+  const std::string_view unit = command.name.starts_with('p') ? "px" : "ex";
+  const std::string refusal = has_time
+                                  ? ParseExpiry(unit, arguments[2], command.name, options.expiry)
+                                  : ValueChange::ParseSetOptions(arguments, options);
+  if (!refusal.empty()) return AddError(client, refusal, &command);
+  const std::string_view value = arguments[has_time ? 3 : 2];
   const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
   if (!Admit(client, is_plain ? Phase::kPuts : Phase::kChanges)) return false;
   if (is_plain) {
-    AddPut(client, command, {arguments[1], arguments[2], options.expiry});
+    AddPut(client, command, {arguments[1], value, options.expiry});
   } else {
     write_bytes_ += kAnyValueBytes;
     requests_.emplace_back(&client, &command, change_count_, kIsChange);
-    NextChange().ParseSet(arguments[1], arguments[2], options);
+    NextChange().ParseSet(arguments[1], value, options);
   }
   return true;
 }
@@ -237,6 +213,20 @@ bool Batch::AddChange(Client& client, const Command& command,
   }
   requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
   write_bytes_ += IsOfNumbers(command.id) ? kNumberBytes : kAnyValueBytes;
+  return true;
+}
+
+// EVAL script number_of_keys [key] [argument ...]
+bool Batch::AddScript(Client& client, const Command& command,
+                      const std::vector<std::string_view>& arguments) {
+  if (!Admit(client, Phase::kChanges)) return false;
+  std::string refusal;
+  std::shared_ptr<ScriptCall> script = scripts_.Call(command, arguments, client.is_resp3, refusal);
+  if (script == nullptr) return AddError(client, refusal, &command);
+  requests_.emplace_back(&client, &command, change_count_, kIsChange);
+  const std::string_view key = script->keys().empty() ? std::string_view() : script->keys()[0];
+  NextChange().ParseScript(std::move(script), key);
+  write_bytes_ += kAnyValueBytes;
   return true;
 }
 
@@ -318,6 +308,7 @@ void Batch::GroupChanges(uint64_t now_ms) {
   places_.assign(std::bit_ceil(2 * change_count_), 0);
   const size_t mask = places_.size() - 1;
   for (ValueChange& change : std::span(changes_).first(change_count_)) {
+    if (change.RunsAlone(now_ms)) continue;
     const auto is_its_own = [&](const KeyChanges& other) {
       return other.key_hash() == change.key_hash() && other.key() == change.key();
     };
@@ -512,10 +503,10 @@ bool Batch::IsLong(Requests requests) const {
 
 std::vector<std::unique_ptr<Batch>> Batch::Split() {
   std::vector<std::unique_ptr<Batch>> parts;
-  auto others = std::make_unique<Batch>(max_key_bytes_);
+  auto others = std::make_unique<Batch>(max_key_bytes_, scripts_);
   for (const Requests requests : RequestsByClient()) {
     const bool is_long = IsLong(requests);
-    if (is_long) parts.push_back(std::make_unique<Batch>(max_key_bytes_));
+    if (is_long) parts.push_back(std::make_unique<Batch>(max_key_bytes_, scripts_));
     Batch& to = is_long ? *parts.back() : *others;
     for (const Request& request : requests) to.Take(*this, request);
   }

@@ -25,6 +25,7 @@
 #include "compute/gateway/commands/slow_log.h"
 #include "compute/gateway/commands/value_change.h"
 #include "compute/gateway/connection/client.h"
+#include "compute/gateway/script/script.h"
 #include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
 
@@ -32,8 +33,9 @@ namespace gossamer::gateway {
 
 class Batch {
  public:
-  // `max_key_bytes`: of the store.
-  explicit Batch(size_t max_key_bytes) : max_key_bytes_(max_key_bytes) {}
+  // `max_key_bytes`: of the store. `scripts` outlives the batch.
+  Batch(size_t max_key_bytes, ScriptCache& scripts)
+      : max_key_bytes_(max_key_bytes), scripts_(scripts) {}
 
   bool empty() const { return requests_.empty(); }
   bool reads() const { return !reads_.empty(); }
@@ -108,10 +110,10 @@ class Batch {
   bool AddError(Client& client, std::string_view line, const Command* command);
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);
-  bool AddSetEx(Client& client, const Command& command,
-                const std::vector<std::string_view>& arguments);
   void AddPut(Client& client, const Command& command, const KeyValueView& pair);
   bool AddChange(Client& client, const Command& command,
+                 const std::vector<std::string_view>& arguments);
+  bool AddScript(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
   bool AddRange(Client& client, const Command& command,
                 const std::vector<std::string_view>& arguments);
@@ -147,6 +149,7 @@ class Batch {
   void AnswerWrite(const Request& request) const;
 
   size_t max_key_bytes_;
+  ScriptCache& scripts_;
   std::vector<Request> requests_;
   std::vector<Client*> clients_;
   Phase phase_ = Phase::kReads;  // of the last client's last request

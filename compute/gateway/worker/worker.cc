@@ -98,28 +98,6 @@ void LogFailedHandshake(Client& client, std::string_view why) {
       << " (gossamer_client_tls_failures_total counts them; one in 10 s is logged)";
 }
 
-// Answers a request that follows a refused MULTI. Returns false if it is to be answered as ever.
-bool RefuseInTransaction(Client& client, const Command* command,
-                         const std::vector<std::string_view>& arguments, Batch& batch) {
-  using Transaction = Client::Transaction;
-  const bool is_alone = arguments.size() == 1;
-  const bool leaves = command != nullptr && is_alone &&
-                      (command->id == CommandId::kReset || command->id == CommandId::kQuit);
-  const bool is_exec = is_alone && IsWord(arguments[0], "exec");
-  const bool is_discard = is_alone && IsWord(arguments[0], "discard");
-  client.transaction = leaves || is_exec || is_discard ? Transaction::kNone : Transaction::kGoesOn;
-  if (leaves) return false;
-  if (is_exec) {
-    batch.AddRefusal(client, "EXECABORT Transaction discarded because of previous errors.",
-                     nullptr);
-  } else if (is_discard) {
-    batch.AddAnswer(client, "+OK\r\n", nullptr);
-  } else {
-    batch.AddRefusal(client, kNotExecuted, command);
-  }
-  return true;
-}
-
 // Takes what has arrived, and forgets it. Returns whether the connection still is.
 bool Discard(int fd, bool& has_got) {
   std::array<char, 16 * 1024> bytes;
@@ -153,7 +131,7 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
       acceptor_(std::move(listeners), shared.inboxes),
-      batch_(std::make_unique<Batch>(store.parameters().max_key_bytes)) {}
+      batch_(std::make_unique<Batch>(store.parameters().max_key_bytes, shared.scripts)) {}
 
 Worker::~Worker() = default;
 
@@ -283,6 +261,7 @@ void Worker::Drop(Client& client) {
     return;
   }
   long_reads_.erase(&client);
+  transactions_.End(client);
   clients_.erase(client.fd());
   --inbox_.clients;
   metrics_->numbers().connected = clients_.size();
@@ -412,10 +391,6 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
     client.is_closing = true;
     return true;
   }
-  if (client.transaction != Client::Transaction::kNone &&
-      RefuseInTransaction(client, command, arguments, *batch_)) {
-    return true;
-  }
   const bool has_subcommand =
       command != nullptr && arguments.size() > 1 && HasSubcommands(*command);
   const Subcommand* const subcommand =
@@ -433,11 +408,16 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
           is_right ? std::string() : RefusalOf(command, subcommand, arguments);
       !refusal.empty()) {
     batch_->AddRefusal(client, refusal, command);
-    if (IsTransaction(arguments)) client.transaction = Client::Transaction::kRefused;
+    transactions_.Spoil(client);
     return true;
   }
   if (subcommand != nullptr && IsHelp(*subcommand)) {
     batch_->AddAnswer(client, HelpOn(*command), command);
+    return true;
+  }
+  if ((client.has_transaction || command->kind == CommandKind::kTransaction) &&
+      transactions_.Collect(client, *command, arguments, shared_.options.max_query_bytes,
+                            *batch_)) {
     return true;
   }
   switch (command->kind) {
@@ -448,6 +428,7 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
       if (is_in_batch) return false;
       AnswerState(client, *command, arguments);
       return true;
+    case CommandKind::kTransaction:
     case CommandKind::kWalk:
       if (is_in_batch) return false;
       if (walks_ >= kMostInFlight ||
@@ -483,7 +464,7 @@ void Worker::StartBatch(bool is_last) {
   if (batch_->empty() || must_wait) return;
   std::unique_ptr<Batch> batch = std::move(batch_);
   if (idle_batches_.empty()) {
-    batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes);
+    batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes, shared_.scripts);
   } else {
     batch_ = std::move(idle_batches_.back());
     idle_batches_.pop_back();
@@ -535,7 +516,6 @@ void Worker::Release(Client& client) {
   // The answers of one pipeline leave together, though it may take several batches.
   const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
   if (has_more && !client.is_closing && client.unsent() <= most_unsent_) return queues_.Add(client);
-  client.EndRefusedTransaction(metrics_->numbers().bytes_received);
   // Many batches may end in one turn: long answers leave in the next ones.
   if (client.unsent() > ClientQueues::kLittle && !TurnHasRoom()) return queues_.Add(client);
   const bool is_connected = Send(client);
@@ -622,20 +602,23 @@ Task<void> Worker::RunPart(Client& client) {
 
 void Worker::StartWalk(Client& client, const Command& command,
                        const std::vector<std::string_view>& arguments) {
-  Result<Walk> walk =
-      Walk::Parse(command, arguments, shared_.positions, [&client] { return client.is_lost(); });
-  if (!walk) {
-    ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
-    metrics_->RecordCommand(NumberOf(command), {}, true);
-    return;
+  std::unique_ptr<Walk> walk;
+  if (command.kind == CommandKind::kWalk) {
+    Result<Walk> parsed =
+        Walk::Parse(command, arguments, shared_.positions, [&client] { return client.is_lost(); });
+    if (!parsed) {
+      ReplyWriter(client.out, client.is_resp3).Error(parsed.error().message);
+      metrics_->RecordCommand(NumberOf(command), {}, true);
+      return;
+    }
+    walk = std::make_unique<Walk>(std::move(parsed.value()));
   }
   client.is_busy = true;
   ++walks_;
   if (command.id == CommandId::kScanRange) ++range_walks_;
   std::vector<std::string> words;
   for (const std::string_view word : arguments) words.emplace_back(word.substr(0, kMostWord));
-  session_->Spawn(
-      RunWalk(client, std::make_unique<Walk>(std::move(walk.value())), &command, std::move(words)));
+  session_->Spawn(RunWalk(client, std::move(walk), &command, std::move(words)));
 }
 
 Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
@@ -643,13 +626,20 @@ Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Com
   const Clock::time_point begin = Clock::now();
   const size_t before = client.out.size();
   LongList list(shared_.memory);
-  co_await walk->Run(*session_, shared_.positions, turns_, client.out, list, client.is_resp3);
+  if (walk != nullptr) {
+    co_await walk->Run(*session_, shared_.positions, turns_, client.out, list, client.is_resp3);
+  } else {
+    const auto answer = [&](const Command& one, const std::vector<std::string_view>& arguments) {
+      return AnswerAtOnce(client, one, arguments);
+    };
+    co_await transactions_.Run(client, *command, words, *session_, shared_.scripts, answer);
+  }
   const std::chrono::nanoseconds duration = Clock::now() - begin;
   const bool is_error = client.out.size() > before && client.out[before] == '-';
   client.Append(list.TakePieces());
   metrics_->RecordCommand(NumberOf(*command), duration, is_error);
-  if (const auto keys = walk->key_count())
-    shared_.key_count.store(static_cast<int64_t>(*keys), std::memory_order_relaxed);
+  const std::optional<uint64_t> keys = walk == nullptr ? std::nullopt : walk->key_count();
+  if (keys) shared_.key_count.store(static_cast<int64_t>(*keys), std::memory_order_relaxed);
   if (shared_.slow_log.IsSlow(duration)) {
     shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),
                          client.entry().name());
@@ -734,7 +724,7 @@ void Worker::SwitchStore() {
   session_->WaitAll();
   session_ = std::move(next->session);
   store_ = next->store;
-  batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes);
+  batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes, shared_.scripts);
   idle_batches_.clear();
   shared_.key_count.store(-1, std::memory_order_relaxed);
   next->is_used.set_value();

@@ -45,10 +45,12 @@
 #include "compute/gateway/connection/epoll_set.h"
 #include "compute/gateway/connection/inbox.h"
 #include "compute/gateway/connection/listener.h"
+#include "compute/gateway/script/script.h"
 #include "compute/gateway/worker/batch.h"
 #include "compute/gateway/worker/client_queues.h"
 #include "compute/gateway/worker/long_reads.h"
 #include "compute/gateway/worker/scan_positions.h"
+#include "compute/gateway/worker/transaction.h"
 #include "compute/gateway/worker/walk.h"
 #include "compute/gateway/worker/walk_turns.h"
 #include "compute/metrics/worker_metrics.h"
@@ -74,6 +76,7 @@ struct Shared {
   // Workers that accept connections, each for any worker.
   std::atomic<size_t> acceptors{0};
   GatewayIdentity identity;
+  ScriptCache scripts;
   std::atomic<int64_t> key_count{-1};  // as the last DBSIZE found it; negative: there was none
 };
 
@@ -158,9 +161,10 @@ class Worker {
                    const std::vector<std::string_view>& arguments);
   std::string AnswerAtOnce(const Client& client, const Command& command,
                            const std::vector<std::string_view>& arguments) const;
+  // Also of EXEC and WATCH.
   void StartWalk(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
-  // `words`: the request, for the slow log.
+  // `walk`: null of EXEC and WATCH. `words`: the request.
   Task<void> RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
                      std::vector<std::string> words);
   // Sends the answers of a client that is not busy, and goes on with it.
@@ -194,8 +198,9 @@ class Worker {
   uint64_t turn_end_ = 0;  // of the bytes that this worker has received and sent
   std::unique_ptr<Batch> batch_;
   std::vector<std::unique_ptr<Batch>> idle_batches_;
-  std::vector<Client*> done_;  // clients whose walk has ended
+  std::vector<Client*> done_;  // clients whose walk or transaction has ended
   std::unordered_map<const Client*, LongReads> long_reads_;
+  Transactions transactions_{shared_.memory};
   ReadyClients ready_;          // for the next part of their long reads
   Values part_values_;          // of the part in flight
   size_t reading_batches_ = 0;  // of those in flight

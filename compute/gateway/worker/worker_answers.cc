@@ -9,6 +9,7 @@
 #include "compute/gateway/commands/server_answers.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
+#include "compute/gateway/script/script.h"
 #include "compute/gateway/worker/worker.h"
 
 namespace gossamer::gateway {
@@ -22,6 +23,34 @@ void AnswerTime(uint64_t store_time_ms, ReplyWriter& reply) {
   reply.Array(2);
   reply.Bulk(std::to_string(store_time_ms / 1000));
   reply.Bulk(std::to_string(store_time_ms % 1000 * 1000));
+}
+
+// SCRIPT LOAD source, EXISTS digest..., FLUSH, and what scripts that hold one key's lock at most
+// need no more.
+void AnswerScript(const std::vector<std::string_view>& arguments, ScriptCache& scripts,
+                  ReplyWriter& reply) {
+  const std::string_view what = arguments.size() > 1 ? arguments[1] : std::string_view();
+  if (IsWord(what, "load")) {
+    std::string refusal;
+    const std::shared_ptr<const Script> script = scripts.Load(arguments[2], refusal);
+    script == nullptr ? reply.Error(refusal) : reply.Bulk(script->sha1);
+  } else if (IsWord(what, "exists")) {
+    reply.Array(arguments.size() - 2);
+    for (size_t i = 2; i < arguments.size(); ++i) reply.Integer(scripts.Has(arguments[i]) ? 1 : 0);
+  } else if (IsWord(what, "flush")) {
+    const bool is_right =
+        arguments.size() == 2 ||
+        (arguments.size() == 3 && (IsWord(arguments[2], "sync") || IsWord(arguments[2], "async")));
+    if (!is_right) {
+      return reply.Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+    }
+    scripts.Clear();
+    reply.Ok();
+  } else if (IsWord(what, "kill")) {
+    reply.Error("NOTBUSY No scripts in execution right now.");
+  } else if (IsWord(what, "debug")) {
+    reply.Error("ERR scripts are not debugged in Gossamer");
+  }
 }
 
 // Makes `client` that user. Returns false, and changes nothing, if that is not the user's password.
@@ -111,6 +140,7 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
       }
       break;
     case CommandId::kEcho: reply.Bulk(arguments[1]); break;
+    case CommandId::kScript: AnswerScript(arguments, shared_.scripts, reply); break;
     case CommandId::kSelect:
       if (arguments[1] == "0") {
         reply.Ok();
@@ -196,6 +226,7 @@ void Worker::AnswerState(Client& client, const Command& command,
       client.is_closing = true;
       break;
     case CommandId::kReset:
+      transactions_.End(client);
       client.is_resp3 = false;
       client.entry().set_name({});
       client.is_authenticated = shared_.options.users.empty();

@@ -232,8 +232,8 @@ class Session {
   virtual void WaitAll() = 0;
 
   virtual Counters counters() const = 0;
-  // The store's time, as far as this compute server knows it, in milliseconds since 1970: keys that
-  // expire before have expired.
+  // The store's time, in milliseconds since 1970: the latest that it may be, as far as this compute
+  // server knows. What expires by then is absent.
   virtual uint64_t StoreTimeMs() const = 0;
 
  protected:

@@ -17,7 +17,7 @@ INVALID = (
     (encode("SET", "i:1", "a", "EX", "0"), b"ERR invalid expire time", False),
     (encode("SET", "i:1", "a", "NONSENSE"), b"ERR syntax error", False),
     (encode("LPUSH", "i:1", "a"), b"ERR ", False),
-    (encode("MULTI"), b"ERR there are no transactions", False),
+    (encode("EXEC"), b"ERR EXEC without MULTI", False),
     (encode("SELECT", "7"), b"ERR ", False),
     (encode("SET", b"k" * 251, "a"), b"ERR ", False),
     (encode("SET", "i:1", b"v" * ((1 << 20) + 1)), b"ERR ", False),
