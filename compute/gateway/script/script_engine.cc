@@ -563,7 +563,9 @@ void ScriptEngine::AppendError(const Script& script, std::string& reply) {
   lua_State* const lua = lua_.get();
   text_.clear();
   if (lua_istable(lua, -1)) {
-    lua_getfield(lua, -1, "err");
+    // Without metamethods: nothing catches their errors here.
+    lua_pushliteral(lua, "err");
+    lua_rawget(lua, -2);
     text_ = TextAt(lua, -1);
   } else {
     const std::string_view why = TextAt(lua, -1);

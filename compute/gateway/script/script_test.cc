@@ -116,6 +116,10 @@ TEST_F(ScriptTest, TellsOfErrors) {
   EXPECT_EQ(Value("redis.pcall('incr').err"),
             "$58\r\nERR Wrong number of args calling Redis command from script\r\n");
   EXPECT_TRUE(Eval("return 1", {}, {"a", "b"}).starts_with("refused: ERR a script has at most"));
+  const std::string evil = "local function f() error(setmetatable({}, {__index = f})) end f()";
+  EXPECT_TRUE(Eval(evil).starts_with("-"));
+  EXPECT_TRUE(
+      Eval("error(setmetatable({}, {__index = function() error({}) end}))").starts_with("-"));
   // What was done before stays, as in Redis.
   EXPECT_TRUE(Eval("redis.call('set', KEYS[1], 'half'); error('x')").starts_with("-ERR"));
   EXPECT_EQ(state_.value, "half");
