@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "common/start_thread.h"
 #include "common/text/human.h"
 
 namespace gossamer::gateway {
@@ -18,28 +17,13 @@ Result<std::unique_ptr<AutoSweeper>> AutoSweeper::Start(Store& store,
                                                         std::chrono::milliseconds after) {
   assert(after.count() > 0);
   std::unique_ptr<AutoSweeper> sweeper(new AutoSweeper(store, after));
-  BOOST_OUTCOME_TRY(thread, StartThread("sweep", [&own = *sweeper] { own.Run(); }));
-  sweeper->thread_ = std::move(thread);
+  BOOST_OUTCOME_TRYV(sweeper->thread_.Start("sweep", [&own = *sweeper] { own.Run(); }));
   return sweeper;
-}
-
-AutoSweeper::~AutoSweeper() {
-  {
-    const std::lock_guard guard(mutex_);
-    is_stopping_ = true;
-  }
-  stopped_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-bool AutoSweeper::Rest(std::chrono::nanoseconds time) {
-  std::unique_lock lock(mutex_);
-  return !stopped_.wait_for(lock, time, [this] { return is_stopping_; });
 }
 
 void AutoSweeper::Run() {
   bool was_needed = false;
-  while (Rest(after_)) {
+  while (thread_.Rest(after_)) {
     const Result<bool> is_needed = store_.NeedsSweep();
     if (!is_needed) {
       NoteFailure(is_needed.error());
@@ -66,7 +50,7 @@ void AutoSweeper::Sweep() {
           const std::lock_guard guard(mutex_);
           figures_.nodes = nodes;
         }
-        const bool goes_on = Rest((kShare - 1) * (Clock::now() - woken));
+        const bool goes_on = thread_.Rest((kShare - 1) * (Clock::now() - woken));
         woken = Clock::now();
         return goes_on;
       });

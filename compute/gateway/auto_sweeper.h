@@ -11,15 +11,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <thread>
 
 #include "common/admin/metrics.h"
+#include "common/resting_thread.h"
 #include "common/status.h"
 #include "gossamer/store.h"
 
@@ -41,7 +40,7 @@ class AutoSweeper {
   // thread.
   static Result<std::unique_ptr<AutoSweeper>> Start(Store& store, std::chrono::milliseconds after);
   // Ends a sweep that goes on, within some milliseconds if no memory server is silent.
-  ~AutoSweeper();
+  ~AutoSweeper() = default;
   AutoSweeper(const AutoSweeper&) = delete;
   AutoSweeper& operator=(const AutoSweeper&) = delete;
 
@@ -54,19 +53,15 @@ class AutoSweeper {
   AutoSweeper(Store& store, std::chrono::milliseconds after) : store_(store), after_(after) {}
 
   void Run();
-  // Returns false if it is time to end.
-  bool Rest(std::chrono::nanoseconds time);
   void Sweep();
   void NoteFailure(const Error& error);
 
   Store& store_;
   const std::chrono::milliseconds after_;
   std::string last_failure_;  // the sweeper's thread
-  mutable std::mutex mutex_;  // for what follows
-  std::condition_variable stopped_;
-  bool is_stopping_ = false;
-  Figures figures_;
-  std::thread thread_;
+  mutable std::mutex mutex_;
+  Figures figures_;       // guarded by mutex_
+  RestingThread thread_;  // uses all of the above
 };
 
 }  // namespace gossamer::gateway

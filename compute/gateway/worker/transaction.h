@@ -65,7 +65,7 @@ class Transaction {
   struct Queued {
     const Command* command;
     std::vector<std::string> words;
-    // Of the changes: those that do it. None, if `reply` is there.
+    // The changes that do this command: `count` from `first` on. There are none if `reply` is set.
     size_t first = 0;
     size_t count = 0;
     std::string reply;

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "common/start_thread.h"
 #include "compute/tree/tree.h"
 #include "proto/leaf.h"
 
@@ -64,27 +63,11 @@ Task<Result<ExpirySweeper::Sample>> ExpirySweeper::Look(Tree& tree, Random& rand
 }
 
 void ExpirySweeper::Start() {
-  Result<std::thread> thread = StartThread("delete keys that have expired", [this] { Run(); });
-  if (thread) {
-    thread_ = std::move(thread.value());
-  } else {
+  const Status started = thread_.Start("delete keys that have expired", [this] { Run(); });
+  if (!started) {
     LOG_FIRST_N(WARNING, 1) << "keys that have expired keep their memory until they are met: "
-                            << thread.error().ToString();
+                            << started.error().ToString();
   }
-}
-
-void ExpirySweeper::Stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-  }
-  stopped_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-bool ExpirySweeper::Rest(std::chrono::nanoseconds time) {
-  std::unique_lock lock(mutex_);
-  return !stopped_.wait_for(lock, time, [this] { return is_stopping_; });
 }
 
 void ExpirySweeper::Run() {
@@ -94,7 +77,7 @@ void ExpirySweeper::Run() {
     // Compute servers that were started together do not look together.
     const auto jitter = std::chrono::milliseconds(
         random_.Below(static_cast<uint32_t>(std::max<int64_t>(pause.count() / 2, 1))));
-    if (!Rest(pause + jitter)) return;
+    if (!thread_.Rest(pause + jitter)) return;
     // Each time another one: it has queue pairs, which it needs for some milliseconds a minute.
     const Result<std::unique_ptr<OpenSession>> opened = new_session_();
     if (!opened) continue;
@@ -115,7 +98,7 @@ void ExpirySweeper::Sweep(OpenSession& session, double share) {
   const Clock::time_point begun = Clock::now();
   Clock::time_point woken = begun;
   const RangeDeletion done = session.DeleteExpired([&](uint64_t /*deleted*/) {
-    const bool goes_on = Rest(rest * (Clock::now() - woken));
+    const bool goes_on = thread_.Rest(rest * (Clock::now() - woken));
     woken = Clock::now();
     return goes_on;
   });

@@ -10,15 +10,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "common/random.h"
+#include "common/resting_thread.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/store/open_session.h"
@@ -50,14 +48,11 @@ class ExpirySweeper {
 
   ExpirySweeper(NewSession new_session, Pace pace, uint64_t seed)
       : new_session_(std::move(new_session)), pace_(pace), random_(seed) {}
-  ~ExpirySweeper() { Stop(); }
-  ExpirySweeper(const ExpirySweeper&) = delete;
-  ExpirySweeper& operator=(const ExpirySweeper&) = delete;
 
   // Does nothing if the machine gives no thread: then keys that nobody meets keep their memory.
   void Start();
   // Ends a sweep that goes on, within a page of its keys.
-  void Stop();
+  void Stop() { thread_.Stop(); }
 
   // Draws leaves from the whole tree, each with about equal probability. Cost: 1 RT for each level
   // of the tree and each leaf.
@@ -65,17 +60,12 @@ class ExpirySweeper {
 
  private:
   void Run();
-  // Returns false if it is time to end.
-  bool Rest(std::chrono::nanoseconds time);
   void Sweep(OpenSession& session, double share);
 
   const NewSession new_session_;
   const Pace pace_;
-  Random random_;  // of the thread
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool is_stopping_ = false;  // guarded by mutex_
-  std::thread thread_;
+  Random random_;         // of the thread
+  RestingThread thread_;  // uses all of the above
 };
 
 }  // namespace gossamer
