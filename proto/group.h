@@ -220,7 +220,7 @@ class GroupView {
     if (const std::optional<Array> array = AsArray()) {
       return count() * array->stride();
     }
-    for (uint32_t i = 0; i < header_.count; ++i) Next(end);
+    for (uint32_t i = 0; i < header_.count; ++i) end = ExtentAt(end).end();
     return end - entries_at_;
   }
 
@@ -369,14 +369,27 @@ class GroupView {
             internal::KindOf(code),
             internal::Expires(code) ? internal::LoadExpiry(behind) : 0};
   }
-  Entry Next(uint32_t& at) const {
+  // Where an entry's key, value and time are, from the lengths before them alone.
+  struct Extent {
+    uint32_t at;  // of the key
+    uint32_t key_bytes;
+    uint8_t code;
+    uint32_t end() const { return at + key_bytes + internal::StoredAndExpiryBytes(code); }
+  };
+  Extent ExtentAt(uint32_t at) const {
     uint32_t key_bytes = header_.key_bytes;
     uint8_t code = header_.value_code;
     if (key_bytes == internal::kVariable) key_bytes = static_cast<uint8_t>(data_[at++]);
     if (code == internal::kVariable) code = static_cast<uint8_t>(data_[at++]);
-    const Entry entry = EntryAt(data_ + at, key_bytes, code);
-    at += key_bytes + internal::StoredAndExpiryBytes(code);
-    return entry;
+    return {at, key_bytes, code};
+  }
+  Entry EntryOf(const Extent& extent) const {
+    return EntryAt(data_ + extent.at, extent.key_bytes, extent.code);
+  }
+  Entry Next(uint32_t& at) const {
+    const Extent extent = ExtentAt(at);
+    at = extent.end();
+    return EntryOf(extent);
   }
 
   // Whether prefix and high fence may be those of a leaf.
@@ -446,8 +459,10 @@ class GroupView {
     uint32_t at = entries_at_;
     for (uint32_t i = 0; i < header_.count; ++i) {
       if (at + lengths > unit_bytes) return false;
-      const Entry entry = Next(at);
-      if (prefix_bytes + entry.key.size() > kMaxKeyBytes || at > unit_bytes) return false;
+      const Extent extent = ExtentAt(at);
+      at = extent.end();
+      if (prefix_bytes + extent.key_bytes > kMaxKeyBytes || at > unit_bytes) return false;
+      const Entry entry = EntryOf(extent);
       if (entry.has_block() && entry.block().length > kMaxContentBytes) return false;
     }
     return true;

@@ -576,6 +576,19 @@ TEST_F(GroupTest, HostileLengthsOfEntriesAreRejectedOrInBounds) {
   }
 }
 
+// Cut anywhere, also between a value and the time behind it.
+TEST_F(GroupTest, UnitsThatAreCutAreRejectedOrInBounds) {
+  for (int i = 0; i < 200; ++i) {
+    const UnitImage unit = RandomUnit();
+    const Bytes whole = unit.Encode(FillRandomly(unit));
+    for (size_t bytes = kGroupHeaderBytes; bytes < whole.size(); ++bytes) {
+      Bytes image(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(bytes));
+      SealUnit(image, unit.leaf, unit.number, unit.range.low);
+      if (const auto view = unit.Parse(image)) ExpectInBounds(*view, image);
+    }
+  }
+}
+
 // A client allocates as much for a value as its reference says.
 TEST(Group, RejectsReferencesToValuesLongerThanThereAre) {
   const UnitImage unit;
