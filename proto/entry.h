@@ -33,10 +33,12 @@ struct Entry {
   std::string_view stored;
   Kind kind = Kind::kInline;
   // From then on the key counts as absent: milliseconds since 1970, by the store's clock, at most
-  // kLatestExpiry; 0: never.
+  // kLatestExpiry; 0: never. With kComposite beside it, if that is set.
   uint64_t expires_at = 0;
 
+  // Whether the leaf stores `expires_at`.
   bool expires() const { return expires_at != 0; }
+  bool HasExpiredAt(uint64_t now_ms) const;
   uint32_t StoredAndExpiryBytes() const {
     return static_cast<uint32_t>(stored.size()) + (expires() ? kExpiryBytes : 0);
   }
@@ -65,7 +67,16 @@ struct Entry {
   }
 };
 
-inline constexpr uint64_t kLatestExpiry = (uint64_t{1} << (8 * kExpiryBytes)) - 1;
+// The highest bit of what a leaf stores of the time: the value is a composite one, such as a hash
+// of a Redis client. To the store it is bytes.
+inline constexpr uint64_t kComposite = uint64_t{1} << (8 * kExpiryBytes - 1);
+inline constexpr uint64_t kLatestExpiry = kComposite - 1;
+// Whether what `expires_at`, with or without kComposite, says has come.
+constexpr bool HasExpired(uint64_t expires_at, uint64_t now_ms) {
+  const uint64_t time = expires_at & kLatestExpiry;
+  return time != 0 && time <= now_ms;
+}
+inline bool Entry::HasExpiredAt(uint64_t now_ms) const { return HasExpired(expires_at, now_ms); }
 
 namespace internal {
 

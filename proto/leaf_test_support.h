@@ -164,7 +164,7 @@ struct Shape {
   }
   Stored WithExpiry(Stored stored, Random& random) const {
     if (expires_one_in != 0 && random.OneIn(expires_one_in)) {
-      stored.expires_at = std::max<uint64_t>(1, random.Word() & kLatestExpiry);
+      stored.expires_at = std::max<uint64_t>(1, random.Word() & (kComposite | kLatestExpiry));
     }
     return stored;
   }

@@ -222,11 +222,32 @@ TEST_F(CommandTest, DumpAndLoadKeepTheTimes) {
   ASSERT_EQ(Run({"scan"}), 0);
   EXPECT_THAT(out_, HasSubstr(fmt::format("\"expires_at\":{}", at)));
   options_.json = false;
-  for (const std::string line : {"k\\@\tv", "k\\@x\tv", "k\\@5x\tv", "k\\@0\tv", "k\\@-5\tv"}) {
+  for (const std::string line : {"k\\@\tv", "k\\@x\tv", "k\\@5x\tv", "k\\@0\tv", "k\\@-5\tv",
+                                 "k\\@5:\tv", "k\\@0:composite\tv", "k\\@5:compositE\tv"}) {
     WriteFile(line + "\n");
     EXPECT_EQ(Run({"load", path_}), 1) << line;
     EXPECT_THAT(err_, HasSubstr("stands the time when the key expires")) << line;
   }
+}
+
+TEST_F(CommandTest, DumpAndLoadKeepCompositeValues) {
+  state().map = {{"hash", "h"}, {"plain", "p"}, {"set", "s"}};
+  const Expiry at = Expiry::At(state().time_ms + 1000);
+  state().expires_at = {{"hash", Expiry::Never().OfComposite().stored()},
+                        {"set", at.OfComposite().stored()}};
+  const auto before = state().expires_at;
+  ASSERT_EQ(Run({"dump"}), 0);
+  EXPECT_EQ(out_,
+            fmt::format("hash\\@:composite\th\nplain\tp\nset\\@{}:composite\ts\n", at.at_ms()));
+  WriteFile(out_);
+  state().map.clear();
+  state().expires_at.clear();
+  ASSERT_EQ(Run({"load", path_}), 0);
+  EXPECT_EQ(state().map.size(), 3u);
+  EXPECT_TRUE(state().expires_at == before);
+  options_.json = true;
+  ASSERT_EQ(Run({"get", "hash"}), 0);
+  EXPECT_THAT(out_, HasSubstr("\"composite\":true"));
 }
 
 TEST_F(CommandTest, TellsAndSetsHowLongAKeyLives) {

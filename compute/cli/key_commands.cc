@@ -101,6 +101,7 @@ int RunGet(const Context& context) {
     AddBytes(object, "key", key.value());
     AddBytes(object, "value", value);
     if (!found.value().expiry.is_never()) object["expires_at"] = found.value().expiry.at_ms();
+    if (found.value().expiry.is_composite()) object["composite"] = true;
     WriteJson(context.out, object);
   } else {
     context.out << (context.options.escaped ? Escaped(value) : value) << '\n';

@@ -13,6 +13,7 @@ namespace gossamer::cli {
 namespace {
 
 constexpr std::string_view kExpiryMark = "\\@";
+constexpr std::string_view kCompositeMark = ":composite";
 
 // Appends the bytes that `text`, from `begin` to before `end`, stands for.
 Status AppendField(std::string_view text, size_t begin, size_t end, LineForm form,
@@ -35,16 +36,23 @@ Status TakeExpiry(std::string_view& key, Expiry& expiry) {
   size_t backslashes = 1;
   while (backslashes <= at && key[at - backslashes] == '\\') ++backslashes;
   if (backslashes % 2 == 0) return Ok();
-  const std::string_view digits = key.substr(at + kExpiryMark.size());
+  std::string_view digits = key.substr(at + kExpiryMark.size());
+  const bool is_composite = digits.ends_with(kCompositeMark);
+  if (is_composite) digits.remove_suffix(kCompositeMark.size());
+  if (is_composite && digits.empty()) {
+    expiry = Expiry::Never().OfComposite();
+    key = key.substr(0, at);
+    return Ok();
+  }
   uint64_t ms = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ms);
   if (error != std::errc() || end != digits.data() + digits.size() || ms == 0) {
     return MakeError(Code::kInvalidArgument,
                      fmt::format("byte {}: behind \\@ stands the time when the key expires, in "
-                                 "milliseconds since 1970, and nothing else",
+                                 "milliseconds since 1970, and nothing else but :composite",
                                  at + 1));
   }
-  expiry = Expiry::At(ms);
+  expiry = is_composite ? Expiry::At(ms).OfComposite() : Expiry::At(ms);
   key = key.substr(0, at);
   return Ok();
 }
@@ -78,8 +86,10 @@ Status Decode(std::string_view text, LineForm form, const StoreParameters& param
 }  // namespace
 
 void AppendExpiry(Expiry expiry, std::string& line) {
-  if (!expiry.is_never())
-    fmt::format_to(std::back_inserter(line), "{}{}", kExpiryMark, expiry.at_ms());
+  if (!expiry.is_stored()) return;
+  line += kExpiryMark;
+  if (!expiry.is_never()) fmt::format_to(std::back_inserter(line), "{}", expiry.at_ms());
+  if (expiry.is_composite()) line += kCompositeMark;
 }
 
 size_t MaxLineBytes(const StoreParameters& parameters) {

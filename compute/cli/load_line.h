@@ -1,6 +1,7 @@
 // One line of a load file: `key<TAB>value`, or a key alone, with an empty value. The first TAB
 // separates; further ones belong to the value. A key that expires has \@ and the time behind it, in
-// milliseconds since 1970: `key\@1800000000000<TAB>value`.
+// milliseconds since 1970: `key\@1800000000000<TAB>value`; a composite value has `:composite` behind
+// that: `key\@1800000000000:composite<TAB>value`, or `key\@:composite<TAB>value` of one that never expires.
 #pragma once
 
 #include <cstdint>

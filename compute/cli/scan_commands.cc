@@ -43,6 +43,7 @@ class LineWriter {
       AddBytes(object, "key", pair.key);
       if (what_ != What::kKeys) AddBytes(object, "value", pair.value);
       if (!pair.expiry.is_never()) object["expires_at"] = pair.expiry.at_ms();
+      if (pair.expiry.is_composite()) object["composite"] = true;
       text_ += object.dump();
     } else {
       AppendEscaped(pair.key, text_);
@@ -220,7 +221,9 @@ Command DumpCommand() {
           "Prints key<TAB>value lines in the order of the keys; any bytes survive dump and load.\n"
           "With --json, an object a line. Of a key that expires, \\@ and the time, in milliseconds "
           "since 1970,\n"
-          "follow the key: key\\@1800000000000<TAB>value; in JSON, expires_at.\n"
+          "follow the key: key\\@1800000000000<TAB>value; in JSON, expires_at. Hashes and sets of "
+          "Redis clients\n"
+          "have :composite behind that: key\\@:composite<TAB>value; in JSON, composite.\n"
           "What others write meanwhile is in it or not: it is no snapshot.\n"
           "Where a part of the store cannot be reached, --salvage writes the rest, says what is "
           "missing\n"

@@ -232,14 +232,69 @@ TEST_F(GatewayTest, WatchesKeys) {
   }
 }
 
+TEST_F(GatewayTest, KeepsHashesAndSets) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string wrong = "-" + std::string(kWrongType) + "\r\n";
+  const std::string pipeline = Request({"SADD", "s", "x", "y", "x"}) + Request({"SCARD", "s"}) +
+                               Request({"HSET", "h", "a", "1"}) + Request({"HGET", "h", "a"}) +
+                               Request({"HINCRBY", "h", "a", "41"}) + Request({"HGETALL", "h"}) +
+                               Request({"GET", "h"}) + Request({"MGET", "h", "none"}) +
+                               Request({"LLEN", "h"});
+  client.Expect(pipeline, ":2\r\n:2\r\n:1\r\n" + Bulk("1") + ":42\r\n*2\r\n" + Bulk("a") +
+                              Bulk("42") + wrong + "*2\r\n$-1\r\n$-1\r\n" +
+                              "-ERR there are no lists");
+  client.ReceiveLine();
+  client.Expect(Request({"SET", "p", "1"}), "+OK\r\n");
+  for (const auto& [type, key] :
+       {std::pair("hash", "h"), std::pair("set", "s"), std::pair("string", "p")}) {
+    client.Expect(Request({"TYPE", key}), "+" + std::string(type) + "\r\n");
+    client.Expect(Request({"SCAN", "0", "TYPE", type}),
+                  "*2\r\n" + Bulk("0") + "*1\r\n" + Bulk(key));
+  }
+  client.Expect(Request({"SCAN", "0", "TYPE", "zset"}), "*2\r\n" + Bulk("0") + "*0\r\n");
+  // A value that is longer than a batch brings together, and its time.
+  const std::string text(300'000, 'v');
+  client.Expect(Request({"HSET", "h", "b", text}), ":1\r\n");
+  client.Expect(Request({"EXPIRE", "h", "100"}), ":1\r\n");
+  client.Expect(Request({"HGET", "h", "b"}) + Request({"TTL", "h"}), Bulk(text) + ":100\r\n");
+  client.Expect(
+      Request({"MULTI"}) + Request({"HDEL", "h", "b"}) + Request({"HLEN", "h"}) + Request({"EXEC"}),
+      "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:1\r\n");
+  client.Expect(Request({"EVAL", "return redis.call('hget', KEYS[1], 'a')", "1", "h"}), Bulk("42"));
+  client.Expect(Request({"RENAME", "h", "g"}) + Request({"TYPE", "g"}) + Request({"TTL", "g"}),
+                "+OK\r\n+hash\r\n:100\r\n");
+  client.Expect(Request({"MSETNX", "n", "1", "g", "2"}) + Request({"EXISTS", "n", "h", "g"}),
+                ":0\r\n:1\r\n");
+  client.Expect(Request({"HDEL", "g", "a"}) + Request({"TYPE", "g"}), ":1\r\n+none\r\n");
+}
+
+TEST_F(GatewayTest, ComparesBeforeItWrites) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", "a", "IFEQ", "b"}), "$-1\r\n");
+  client.Expect(Request({"SET", "k", "a", "IFNE", "b"}), "+OK\r\n");
+  client.Expect(Request({"SET", "k", "b", "IFEQ", "a", "GET"}), Bulk("a"));
+  client.Expect(Request({"SET", "k", "c", "IFNE", "b"}), "$-1\r\n");
+  client.Expect(Request({"SET", "k", "c", "IFNE", "b", "NX"}), "-ERR syntax error\r\n");
+  // The XXH3 of 64 bits of "b", by the program xxhsum.
+  const std::string digest = "575a0b1c44d8843f";
+  client.Expect(Request({"DIGEST", "k"}), Bulk(digest));
+  client.Expect(Request({"DIGEST", "none"}), "$-1\r\n");
+  client.Expect(Request({"SET", "k", "c", "IFDEQ", digest}), "+OK\r\n");
+  client.Expect(Request({"DELEX", "k", "IFEQ", "b"}), ":0\r\n");
+  client.Expect(Request({"DELEX", "k", "IFDNE", digest}), ":1\r\n");
+  client.Expect(Request({"DELEX", "k"}), ":0\r\n");
+}
+
 // Each by the name of what is not there.
 TEST_F(GatewayTest, RefusesCommandsOfRedisByTheirNames) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
   for (const auto& [name, reason] :
        {std::pair("BRPOP", "-ERR there are no lists in Gossamer"),
-        std::pair("setbit", "-ERR there are no bitmaps in Gossamer"),
-        std::pair("MSETNX", "-ERR a command writes one key at a time"),
+        std::pair("bitop", "-ERR of bits Gossamer has SETBIT, GETBIT and BITCOUNT"),
+        std::pair("SINTER", "-ERR a command is atomic on one key"),
         std::pair("fcall_ro", "-ERR there are no functions"),
         std::pair("ZADD", "-ERR there are no sorted sets"),
         std::pair("geoadd", "-ERR there are no geospatial indexes"),

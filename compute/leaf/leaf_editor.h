@@ -85,7 +85,7 @@ struct LeafWrite {
     entry.key = key;
   }
   // A modification says only when it is done.
-  bool MayExpire() const { return mode == WriteMode::kModify || !expiry.is_never(); }
+  bool MayExpire() const { return mode == WriteMode::kModify || expiry.is_stored(); }
   // Whether it was applied, and ended as `code` because of what the leaf has.
   static bool IsRefusal(Code code) {
     return code == Code::kNotFound || code == Code::kAlreadyExists;

@@ -21,7 +21,7 @@ bool Modification::Decide(const std::optional<Entry>& old, NeedsBlock needs_bloc
     return false;
   }
   const bool keeps_lasting = change_.expiry.keeps() && !(old && old->expires());
-  const bool is_lasting = change_.expiry.is_never() || keeps_lasting;
+  const bool is_lasting = !change_.expiry.is_stored() || keeps_lasting;
   const bool needs_own = is_lasting ? needs_block.lasting : needs_block.expiring;
   const bool is_put = change_.kind == Kind::kPut;
   if (is_put && (needs_own || change_.value.size() > inline_bytes_)) return Note(old);

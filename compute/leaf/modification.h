@@ -19,6 +19,8 @@
 
 namespace gossamer {
 
+static_assert(Expiry::FromStored(kComposite).is_composite() && Expiry::kLatestMs == kLatestExpiry);
+
 class Modification {
  public:
   enum class State : uint8_t {
@@ -81,8 +83,12 @@ class Modification {
  private:
   ValueModifier::Change Modify(std::optional<std::string_view> value, uint64_t expires_at) {
     using Kind = ValueModifier::Kind;
-    const Expiry expiry = expires_at == 0 ? Expiry::Never() : Expiry::At(expires_at);
-    ValueModifier::Change change = modifier_.Modify(value, expiry);
+    const Expiry before = Expiry::FromStored(expires_at);
+    ValueModifier::Change change = modifier_.Modify(value, before);
+    if (change.kind == Kind::kTouch) {
+      if (change.expiry.keeps()) change.kind = Kind::kKeep;
+      if (before.is_composite()) change.expiry = change.expiry.OfComposite();
+    }
     const bool is_vain = !value && (change.kind == Kind::kDelete || change.kind == Kind::kTouch);
     if (is_vain) change.kind = Kind::kKeep;
     return change;

@@ -5,7 +5,7 @@
 namespace gossamer {
 
 bool SessionClock::IsBefore(uint64_t expires_at) const {
-  return expires_at > LatestMs() || rules::IgnoresExpiry();
+  return !HasExpired(expires_at, LatestMs()) || rules::IgnoresExpiry();
 }
 
 }  // namespace gossamer

@@ -97,6 +97,46 @@ TEST_F(ExpiryTest, AKeyIsThereUntilItsTime) {
   }
 }
 
+// Of each form, with a time and without: gets, scans, touches and expiry meet a composite value as any
+// other, and keep the mark; a put clears it.
+TEST_F(ExpiryTest, ACompositeValueStaysOneUntilItIsOverwritten) {
+  const auto expiry = [&](std::string_view key) {
+    return session().GetWithExpiry(key).value().expiry;
+  };
+  const auto hour = Expiry::After(std::chrono::hours(1));
+  for (const auto& [key, value] : kForms) {
+    ASSERT_TRUE(session().Put(key, value, Expiry::Never().OfComposite()));
+    EXPECT_EQ(expiry(key), Expiry::Never().OfComposite());
+    EXPECT_EQ(session().TimeToLive(key).value(), std::nullopt);
+    ASSERT_TRUE(session().Touch(key, Expiry::Keep()));
+    EXPECT_EQ(expiry(key), Expiry::Never().OfComposite());
+    ASSERT_TRUE(session().Touch(key, hour));
+    EXPECT_TRUE(expiry(key).is_composite());
+    EXPECT_GT(session().TimeToLive(key).value(), std::chrono::minutes(50));
+    const std::vector<std::string_view> keys{key, "absent"};
+    Values values;
+    session().MultiGet(keys, values);
+    EXPECT_EQ(values[0].value(), value);
+    EXPECT_EQ(values.expiry(0), expiry(key));
+    const auto cursor = session().Scan({});
+    ASSERT_TRUE(cursor->Next());
+    EXPECT_EQ(cursor->expiry(), expiry(key));
+    ASSERT_TRUE(session().Touch(key, Expiry::Never()));
+    EXPECT_EQ(expiry(key), Expiry::Never().OfComposite());
+    ASSERT_TRUE(session().Put(key, value, Expiry::Keep()));
+    EXPECT_EQ(expiry(key), Expiry::Never());
+    ASSERT_TRUE(session().Put(key, value, hour.OfComposite()));
+    ASSERT_TRUE(session().Put(key, value, Expiry::Keep()));
+    EXPECT_FALSE(expiry(key).is_composite());
+    EXPECT_GT(session().TimeToLive(key).value(), std::chrono::minutes(50));
+    const uint64_t end = Now() + 50;
+    ASSERT_TRUE(session().Put(key, value, Expiry::At(end).OfComposite()));
+    AwaitTime(end);
+    EXPECT_EQ(session().Get(key).error().code, Code::kNotFound);
+    EXPECT_TRUE(Keys().empty());
+  }
+}
+
 TEST_F(ExpiryTest, ATouchKeepsTheValue) {
   for (const auto& [key, value] : kForms) {
     EXPECT_EQ(session().Touch(key, Expiry::After(milliseconds(1))).error().code, Code::kNotFound);

@@ -47,9 +47,8 @@ Task<Status> OpenSession::AsyncWrite(std::string_view key, std::string_view valu
 
 Task<Result<ExpiringValue>> OpenSession::AsyncGetWithExpiry(std::string_view key) {
   uint64_t expires_at = 0;
-  BOOST_OUTCOME_CO_TRY(value, co_await tree_->getter().GetWithExpiry(key, expires_at));
-  co_return ExpiringValue{std::move(value),
-                          expires_at == 0 ? Expiry::Never() : Expiry::At(expires_at)};
+  BOOST_OUTCOME_CO_TRY(value, co_await tree_->getter().GetUntilDone(key, &expires_at));
+  co_return ExpiringValue{std::move(value), Expiry::FromStored(expires_at)};
 }
 
 Task<Status> OpenSession::AsyncPut(std::string_view key, std::string_view value, Expiry expiry) {

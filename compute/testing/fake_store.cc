@@ -53,7 +53,7 @@ class FakeSession final : public Session {
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {
     co_await Later();
     values.Reset(keys.size());
-    for (size_t i = 0; i < keys.size(); ++i) values.Set(i, Read(keys[i]));
+    for (size_t i = 0; i < keys.size(); ++i) values.Set(i, Read(keys[i]), ExpiryOf(keys[i]));
   }
   Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
                            std::span<Status> results) override {
@@ -174,7 +174,7 @@ class FakeSession final : public Session {
   Expiry ExpiryOf(std::string_view key) {
     const std::lock_guard lock(state_.mutex);
     const auto found = state_.expires_at.find(key);
-    return found == state_.expires_at.end() ? Expiry::Never() : Expiry::At(found->second);
+    return Expiry::FromStored(found == state_.expires_at.end() ? 0 : found->second);
   }
   // Of a key that is there.
   void SetExpiry(std::string_view key, Expiry expiry) {
@@ -218,15 +218,14 @@ class FakeSession final : public Session {
     if (is_there) value = modifier.wants_value() ? std::string_view(found->second) : "";
     const auto expires_at = state_.expires_at.find(key);
     const ValueModifier::Change change = modifier.Modify(
-        value,
-        expires_at == state_.expires_at.end() ? Expiry::Never() : Expiry::At(expires_at->second));
+        value, Expiry::FromStored(expires_at == state_.expires_at.end() ? 0 : expires_at->second));
     switch (change.kind) {
       case ValueModifier::Kind::kPut:
         state_.map[std::string(key)] = std::string(change.value);
         SetExpiry(key, change.expiry);
         break;
       case ValueModifier::Kind::kTouch:
-        if (is_there) SetExpiry(key, change.expiry);
+        if (is_there && !change.expiry.keeps()) SetExpiry(key, change.expiry);
         break;
       case ValueModifier::Kind::kDelete:
         if (is_there) state_.Erase(found);
@@ -283,7 +282,7 @@ class FakeCursor final : public ScanCursor {
       if (!key.starts_with(options.prefix)) continue;
       const auto expires_at = state.expires_at.find(key);
       const bool expires = expires_at != state.expires_at.end();
-      found_.push_back({key, value, expires ? Expiry::At(expires_at->second) : Expiry::Never()});
+      found_.push_back({key, value, Expiry::FromStored(expires ? expires_at->second : 0)});
     }
     if (options.reverse) std::ranges::reverse(found_);
     if (found_.size() > options.limit) found_.resize(options.limit);
@@ -308,7 +307,7 @@ class FakeCursor final : public ScanCursor {
     if (next_ == found_.size()) return;
     const KeyValue& pair = found_[next_++];
     value_ = keys_only_ ? std::string_view() : std::string_view(pair.value);
-    expires_at_ = pair.expiry.at_ms();
+    expires_at_ = pair.expiry.stored();
     entry_ = {pair.key.data(), 0, static_cast<uint8_t>(pair.key.size()), ScanEntry::Kind::kAway,
               uint8_t{expires_at_ != 0}};
     SetEntries({&entry_, 1}, &value_, &expires_at_);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "gossamer/store.h"
+#include "proto/entry.h"
 
 namespace gossamer {
 
@@ -68,7 +69,7 @@ class FakeStore : public Store {
     void DropExpired() {
       for (auto at = expires_at.begin(); at != expires_at.end();) {
         const auto next = std::next(at);
-        if (at->second <= time_ms) {
+        if (HasExpired(at->second, time_ms)) {
           map.erase(map.find(at->first));
           expires_at.erase(at);
         }

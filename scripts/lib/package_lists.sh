@@ -7,7 +7,7 @@ readonly kBuildPackages=(
   g++ cmake ninja-build pkg-config ccache mold git ca-certificates
   libibverbs-dev librdmacm-dev libnuma-dev libfmt-dev libgflags-dev libhwy-dev libgoogle-glog-dev
   libmemcached-dev libsasl2-dev libssl-dev  # its pkg-config file asks for the other two; TLS is of the last one
-  libboost-dev nlohmann-json3-dev libedit-dev libzstd-dev
+  libboost-dev nlohmann-json3-dev libedit-dev libzstd-dev libxxhash-dev
   liblua5.1-0-dev  # scripts of Redis clients
   prometheus-cpp-dev  # for the admin endpoint: its core library
   libabsl-dev)  # absl::btree_map, for gossamer-lab

@@ -208,8 +208,9 @@ TEST_F(GatewayTest, ListsClientsWithTheirSubcommands) {
 TEST_F(GatewayTest, ListsCommandsByPattern) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
-  client.Expect(Request({"COMMAND", "LIST", "FILTERBY", "PATTERN", "set*"}),
-                "*4\r\n" + Bulk("set") + Bulk("setex") + Bulk("setnx") + Bulk("setrange"));
+  client.Expect(
+      Request({"COMMAND", "LIST", "FILTERBY", "PATTERN", "set*"}),
+      "*5\r\n" + Bulk("set") + Bulk("setbit") + Bulk("setex") + Bulk("setnx") + Bulk("setrange"));
   client.Expect(Request({"command", "list", "filterby", "pattern", "client|i*"}),
                 "*2\r\n" + Bulk("client|id") + Bulk("client|info"));
   client.Expect(Request({"COMMAND", "LIST", "FILTERBY", "MODULE", "any"}), "*0\r\n");

@@ -19,6 +19,11 @@ constexpr std::string_view kOneRead =
 constexpr std::string_view kOneWrite = "O(log N) where N is the number of keys in the store";
 constexpr std::string_view kWholeValue =
     "O(log N + M) where N is the number of keys in the store and M the length of the whole value";
+constexpr std::string_view kReadHash =
+    "O(log N + M) where N is the number of keys in the store and M the bytes of the hash or set; "
+    "one or two round trips to a memory server while inner nodes are cached";
+constexpr std::string_view kWholeHash =
+    "O(log N + M) where N is the number of keys in the store and M the bytes of the hash or set";
 constexpr std::string_view kEachKey =
     "O(M log N) where M is the number of keys in the request and N that in the store";
 constexpr std::string_view kDeleteAll = "O(N log N) where N is the number of keys in the store";
@@ -65,7 +70,12 @@ constexpr std::array kKeyAndDecrement{kKey, Integer("decrement")};
 constexpr std::array kKeyAndIncrement{kKey, Integer("increment")};
 constexpr std::array kKeyAndFloat{kKey, Argument{"increment", "double"}};
 constexpr std::array kSetRange{kKey, Integer("offset"), Text("value")};
-constexpr std::array kConditions{Token("NX", "nx"), Token("XX", "xx")};
+constexpr std::array kConditions{Token("NX", "nx"),
+                                 Token("XX", "xx"),
+                                 Behind("IFEQ", Text("match-value")),
+                                 Behind("IFNE", Text("match-value")),
+                                 Behind("IFDEQ", Text("match-digest")),
+                                 Behind("IFDNE", Text("match-digest"))};
 constexpr std::array kTimes{Behind("EX", Integer("seconds")), Behind("PX", Integer("milliseconds")),
                             Behind("EXAT", Argument{"unix-time-seconds", "unix-time"}),
                             Behind("PXAT", Argument{"unix-time-milliseconds", "unix-time"}),
@@ -87,6 +97,38 @@ constexpr std::array kPExpire{kKey, Integer("milliseconds"), kExpireCondition};
 constexpr std::array kExpireAt{kKey, Argument{"unix-time-seconds", "unix-time"}, kExpireCondition};
 constexpr std::array kPExpireAt{kKey, Argument{"unix-time-milliseconds", "unix-time"},
                                 kExpireCondition};
+constexpr std::array kUnits{Token("BYTE", "byte"), Token("BIT", "bit")};
+constexpr std::array kBitPositions{Integer("start"), Integer("end"),
+                                   Optional(OneOf("unit", kUnits))};
+constexpr std::array kBitRange{kKey, Optional(Block("range", kBitPositions))};
+constexpr std::array kKeyAndOffset{kKey, Integer("offset")};
+constexpr std::array kSetBit{kKey, Integer("offset"), Integer("value")};
+constexpr std::array kComparisons{
+    Behind("IFEQ", Text("match-value")), Behind("IFNE", Text("match-value")),
+    Behind("IFDEQ", Text("match-digest")), Behind("IFDNE", Text("match-digest"))};
+constexpr std::array kDelEx{kKey, Optional(OneOf("condition", kComparisons))};
+constexpr std::array kKeyAndField{kKey, Text("field")};
+constexpr std::array kKeyAndFields{kKey, Many(Text("field"))};
+constexpr std::array kKeyFieldAndValue{kKey, Text("field"), Text("value")};
+constexpr std::array kFieldAndValue{Text("field"), Text("value")};
+constexpr std::array kHashPairs{kKey, Many(Block("data", kFieldAndValue))};
+constexpr std::array kFieldAndIncrement{kKey, Text("field"), Integer("increment")};
+constexpr std::array kFieldAndFloat{kKey, Text("field"), Argument{"increment", "double"}};
+constexpr std::array kCountAndValues{Integer("count"), Optional(Token("WITHVALUES", "withvalues"))};
+constexpr std::array kRandomFields{kKey, Optional(Block("options", kCountAndValues))};
+constexpr std::array kKeyAndMember{kKey, Text("member")};
+constexpr std::array kKeyAndMembers{kKey, Many(Text("member"))};
+constexpr std::array kKeyAndCount{kKey, Optional(Integer("count"))};
+constexpr std::array kScanSet{kKey, Integer("cursor"), Optional(Behind("MATCH", kPattern)),
+                              Optional(Behind("COUNT", Integer("count")))};
+constexpr std::array kScanHash{kKey, Integer("cursor"), Optional(Behind("MATCH", kPattern)),
+                               Optional(Behind("COUNT", Integer("count"))),
+                               Optional(Token("NOVALUES", "novalues"))};
+constexpr std::array kMemoryUsage{kKey, Optional(Behind("SAMPLES", Integer("count")))};
+constexpr std::array kRename{kKey, Argument{"newkey", "key"}};
+constexpr std::array kCopy{kKey, Argument{"destination", "key"},
+                           Optional(Behind("DB", Integer("destination-db"))),
+                           Optional(Token("REPLACE", "replace"))};
 constexpr std::array kPairs{Many(Block("key_value", kKeyAndValue))};
 constexpr std::array kSyncOrAsync{Token("ASYNC", "async"), Token("SYNC", "sync")};
 constexpr std::array kFlush{Optional(OneOf("async", kSyncOrAsync))};
@@ -161,6 +203,8 @@ constexpr std::array kDocs{
     CommandDoc{"append", "string", "Append to the value of a key, or set it if the key is absent",
                kKeyAndValue, kWholeValue},
     CommandDoc{"auth", "connection", "Log in, as the user default if none is named", kAuth},
+    CommandDoc{"bitcount", "string", "Count the bits of a value that are set, or of a part of it",
+               kBitRange, kWholeValue},
     CommandDoc{"client", "connection", "A container for commands about connections"},
     CommandDoc{"client|getname", "connection", "Return the name of this connection"},
     CommandDoc{"client|help", "connection", kShowSubcommands},
@@ -192,12 +236,21 @@ constexpr std::array kDocs{
                "Set slowlog-log-slower-than and slowlog-max-len of this compute server until it "
                "ends",
                kSettings},
+    CommandDoc{"copy", "generic",
+               "Give a key the value and the time of another one; REPLACE: also if it is there",
+               kCopy, kWholeValue},
     CommandDoc{"dbsize", "server", "Count the keys by a walk through the store", kNone,
                "O(N) where N is the number of keys in the store"},
     CommandDoc{"decr", "string", "Decrement the integer value of a key by one", kOneKey, kOneWrite},
     CommandDoc{"decrby", "string", "Decrement the integer value of a key", kKeyAndDecrement,
                kOneWrite},
     CommandDoc{"del", "generic", "Delete keys; return how many there were", kManyKeys, kEachKey},
+    CommandDoc{"delex", "generic",
+               "Delete a key; with an option: if its value, or the value's digest, is the given "
+               "one or is not",
+               kDelEx, kOneWrite},
+    CommandDoc{"digest", "string", "Return the XXH3 digest of a value, in hexadecimal digits",
+               kOneKey, kWholeValue},
     CommandDoc{"discard", "transactions", "Forget the commands behind MULTI, and watched keys",
                kNone},
     CommandDoc{"echo", "connection", "Return the given string", kMessage},
@@ -229,6 +282,7 @@ constexpr std::array kDocs{
     CommandDoc{"flushdb", "server", "Delete all keys, one by one; ASYNC and SYNC change nothing",
                kFlush, kDeleteAll},
     CommandDoc{"get", "string", "Get the value of a key", kOneKey, kOneRead},
+    CommandDoc{"getbit", "string", "Return a bit of a value", kKeyAndOffset, kWholeValue},
     CommandDoc{"getdel", "string", "Get the value of a key and delete the key", kOneKey, kOneWrite},
     CommandDoc{"getex", "string",
                "Get the value of a key, and have it expire; PERSIST: have it stay", kGetEx,
@@ -248,9 +302,34 @@ constexpr std::array kDocs{
         "the range, TO is not; REV: from the last key on",
         kScanRange,
         "O(log N + M) where N is the number of keys in the store and M that in the reply"},
+    CommandDoc{"hdel", "hash", "Delete fields of a hash and return how many there were",
+               kKeyAndFields, kWholeHash},
     CommandDoc{"hello", "connection",
                "Describe the server; choose the protocol, 2 or 3; log in; name the connection",
                kHello},
+    CommandDoc{"hexists", "hash", "Return whether a hash has a field", kKeyAndField, kReadHash},
+    CommandDoc{"hget", "hash", "Get the value of a field of a hash", kKeyAndField, kReadHash},
+    CommandDoc{"hgetall", "hash", "Get all fields and values of a hash", kOneKey, kReadHash},
+    CommandDoc{"hincrby", "hash", "Increment the integer value of a field of a hash",
+               kFieldAndIncrement, kWholeHash},
+    CommandDoc{"hincrbyfloat", "hash", "Increment the floating-point value of a field of a hash",
+               kFieldAndFloat, kWholeHash},
+    CommandDoc{"hkeys", "hash", "Get all fields of a hash", kOneKey, kReadHash},
+    CommandDoc{"hlen", "hash", "Count the fields of a hash", kOneKey, kReadHash},
+    CommandDoc{"hmget", "hash", "Get the values of fields of a hash", kKeyAndFields, kReadHash},
+    CommandDoc{"hmset", "hash", "Set fields of a hash", kHashPairs, kWholeHash},
+    CommandDoc{"hrandfield", "hash",
+               "Return random fields of a hash (a negative count: each perhaps several times)",
+               kRandomFields, kReadHash},
+    CommandDoc{"hscan", "hash", "List the fields of a hash, all of them at once", kScanHash,
+               kReadHash},
+    CommandDoc{"hset", "hash", "Set fields of a hash and return how many are new", kHashPairs,
+               kWholeHash},
+    CommandDoc{"hsetnx", "hash", "Set a field of a hash if it is absent", kKeyFieldAndValue,
+               kWholeHash},
+    CommandDoc{"hstrlen", "hash", "Get the length of the value of a field of a hash", kKeyAndField,
+               kReadHash},
+    CommandDoc{"hvals", "hash", "Get all values of a hash", kOneKey, kReadHash},
     CommandDoc{"incr", "string", "Increment the integer value of a key by one", kOneKey, kOneWrite},
     CommandDoc{"incrby", "string", "Increment the integer value of a key", kKeyAndIncrement,
                kOneWrite},
@@ -260,10 +339,25 @@ constexpr std::array kDocs{
     CommandDoc{"keys", "generic", "List the keys that match a pattern, in their order", kOnePattern,
                "O(N) where N is the number of keys that begin with what the pattern has before its "
                "first special character"},
+    CommandDoc{"memory", "server", "A container for commands about memory"},
+    CommandDoc{"memory|help", "server", kShowSubcommands},
+    CommandDoc{"memory|usage", "server", "Return the bytes of a key and its value", kMemoryUsage,
+               kOneRead},
     CommandDoc{"mget", "string", "Get the values of keys", kManyKeys, kEachKey},
     CommandDoc{"mset", "string", "Set keys one by one: others may see some set before the rest",
                kPairs, kEachKey},
+    CommandDoc{
+        "msetnx", "string",
+        "Set keys if all of them are absent, one by one: others may see some set before the rest",
+        kPairs, kEachKey},
     CommandDoc{"multi", "transactions", "Keep the commands that follow for EXEC", kNone},
+    CommandDoc{"object", "generic", "A container for commands about what a key is"},
+    CommandDoc{"object|encoding", "generic", "Return how Redis would hold the value of a key",
+               kOneKey, kOneRead},
+    CommandDoc{"object|freq", "generic", "Is refused: uses are not counted", kOneKey},
+    CommandDoc{"object|help", "generic", kShowSubcommands},
+    CommandDoc{"object|idletime", "generic", "Is refused: uses are not noted", kOneKey},
+    CommandDoc{"object|refcount", "generic", "Return 1", kOneKey, kOneRead},
     CommandDoc{"persist", "generic", "Have a key stay that would expire; return whether it would",
                kOneKey, kOneWrite},
     CommandDoc{"pexpire", "generic", "Have a key expire after some milliseconds, as EXPIRE",
@@ -284,14 +378,22 @@ constexpr std::array kDocs{
     CommandDoc{"quit", "connection", "Close the connection"},
     CommandDoc{"randomkey", "generic", "Return a random key, each about as likely", kNone,
                "O(log N) short scans where N is the number of keys in the store"},
+    CommandDoc{"rename", "generic",
+               "Give a key another name: others may see both before the old one goes", kRename,
+               kWholeValue},
+    CommandDoc{"renamenx", "generic", "Do what RENAME does, if the new name is not there", kRename,
+               kWholeValue},
     CommandDoc{"reset", "connection",
                "Make this connection like a new one: RESP2, no name, not logged in"},
     CommandDoc{"role", "server", "Return master: there are no replicas"},
+    CommandDoc{"sadd", "set", "Add members to a set and return how many are new", kKeyAndMembers,
+               kWholeHash},
     CommandDoc{"scan", "generic",
                "List some keys, in their order, and the cursor of the next call; 0 begins and ends",
                kScan,
                "O(log N + M) for every call where N is the number of keys in the store and M is "
                "COUNT; O(N) for all keys"},
+    CommandDoc{"scard", "set", "Count the members of a set", kOneKey, kReadHash},
     CommandDoc{"script", "scripting", "A container for commands about scripts"},
     CommandDoc{"script|debug", "scripting", "Is refused", kMode},
     CommandDoc{"script|exists", "scripting", "Say which scripts this compute server has", kDigests},
@@ -305,6 +407,8 @@ constexpr std::array kDocs{
                "Set the value of a key; NX: if it is absent; XX: if it exists; GET: return the old "
                "value; EX, PX, EXAT, PXAT: when it expires; KEEPTTL: as before",
                kSet, kOneWrite},
+    CommandDoc{"setbit", "string", "Set or clear a bit of a value and return what it was", kSetBit,
+               kWholeValue},
     CommandDoc{"setex", "string", "Set the value of a key, and have it expire after seconds",
                kSetEx, kOneWrite},
     CommandDoc{"setnx", "string", "Set the value of a key if it is absent", kKeyAndValue,
@@ -313,6 +417,7 @@ constexpr std::array kDocs{
                "Overwrite the value of a key from an offset on; zeros fill up what is missing "
                "before it",
                kSetRange, kWholeValue},
+    CommandDoc{"sismember", "set", "Return whether a set has a member", kKeyAndMember, kReadHash},
     CommandDoc{"slowlog", "server", "A container for commands about the log of slow requests"},
     CommandDoc{"slowlog|get", "server", "Return the newest entries, 10 unless told; -1: all",
                kCount, "O(N) where N is the number of entries returned"},
@@ -320,6 +425,18 @@ constexpr std::array kDocs{
     CommandDoc{"slowlog|len", "server", "Return the number of entries"},
     CommandDoc{"slowlog|reset", "server", "Delete all entries", kNone,
                "O(N) where N is the number of entries"},
+    CommandDoc{"smembers", "set", "Get all members of a set", kOneKey, kReadHash},
+    CommandDoc{"smismember", "set", "Return of each of some members whether a set has it",
+               kKeyAndMembers, kReadHash},
+    CommandDoc{"spop", "set", "Remove random members of a set and return them", kKeyAndCount,
+               kWholeHash},
+    CommandDoc{"srandmember", "set",
+               "Return random members of a set (a negative count: each perhaps several times)",
+               kKeyAndCount, kReadHash},
+    CommandDoc{"srem", "set", "Remove members of a set and return how many there were",
+               kKeyAndMembers, kWholeHash},
+    CommandDoc{"sscan", "set", "List the members of a set, all of them at once", kScanSet,
+               kReadHash},
     CommandDoc{"strlen", "string", "Get the length of the value of a key", kOneKey, kWholeValue},
     CommandDoc{"substr", "string", "Do what GETRANGE does", kKeyAndPositions, kWholeValue},
     CommandDoc{"time", "server", "Return the time in seconds, and the microseconds beside them"},

@@ -75,8 +75,9 @@ TEST(CommandDocs, HasEachCommandAndSubcommand) {
 }
 
 TEST(CommandDocs, HasTextsAndGroups) {
-  const std::set<std::string_view> groups{"string",   "generic",      "server",   "connection",
-                                          "gossamer", "transactions", "scripting"};
+  const std::set<std::string_view> groups{"string",     "generic",  "server",
+                                          "connection", "gossamer", "transactions",
+                                          "scripting",  "hash",     "set"};
   for (const CommandDoc& one : CommandDocs()) {
     EXPECT_FALSE(one.summary.empty()) << one.name;
     EXPECT_TRUE(groups.contains(one.group)) << one.name;
@@ -103,7 +104,10 @@ TEST(CommandDocs, HasArgumentsOfTheCommandTable) {
   for (const Command& one : Commands()) {
     if (!HasSubcommands(one)) check(one.name, one.arity, 1, one.first_key != 0);
   }
-  for (const Subcommand& one : Subcommands()) check(one.name, one.arity, 2, false);
+  for (const Subcommand& one : Subcommands()) {
+    const bool is_of_key = one.name.starts_with("object|") || one.name.starts_with("memory|");
+    check(one.name, one.arity, 2, is_of_key && !IsHelp(one));
+  }
 }
 
 TEST(CommandDocs, HasTypesTokensAndGroups) {
@@ -135,7 +139,8 @@ TEST(CommandDocs, HasTypesTokensAndGroups) {
       {"ping", "[message]"},
       {"scan", "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]"},
       {"set",
-       "key value [condition=NX | XX] [GET] [expiration=EX seconds:integer | PX "
+       "key value [condition=NX | XX | IFEQ match-value | IFNE match-value | IFDEQ match-digest | "
+       "IFDNE match-digest] [GET] [expiration=EX seconds:integer | PX "
        "milliseconds:integer | EXAT unix-time-seconds:unix-time | PXAT "
        "unix-time-milliseconds:unix-time | KEEPTTL]"},
       {"setrange", "key offset:integer value"},
@@ -174,9 +179,13 @@ TEST(CommandDocs, AnswersSetWhole) {
                 words("arguments *5 "
                       "%3 name key type key key_spec_index :0 "
                       "%2 name value type string "
-                      "%4 name condition type oneof flags ~1 +optional arguments *2 "
+                      "%4 name condition type oneof flags ~1 +optional arguments *6 "
                       "%3 name nx type pure-token token NX "
                       "%3 name xx type pure-token token XX "
+                      "%3 name match-value type string token IFEQ "
+                      "%3 name match-value type string token IFNE "
+                      "%3 name match-digest type string token IFDEQ "
+                      "%3 name match-digest type string token IFDNE "
                       "%4 name get type pure-token token GET flags ~1 +optional "
                       "%4 name expiration type oneof flags ~1 +optional arguments *5 "
                       "%3 name seconds type integer token EX "
@@ -190,9 +199,13 @@ TEST(CommandDocs, AnswersSetWhole) {
                 words("arguments *5 "
                       "*6 name key type key key_spec_index :0 "
                       "*4 name value type string "
-                      "*8 name condition type oneof flags *1 +optional arguments *2 "
+                      "*8 name condition type oneof flags *1 +optional arguments *6 "
                       "*6 name nx type pure-token token NX "
                       "*6 name xx type pure-token token XX "
+                      "*6 name match-value type string token IFEQ "
+                      "*6 name match-value type string token IFNE "
+                      "*6 name match-digest type string token IFDEQ "
+                      "*6 name match-digest type string token IFDNE "
                       "*8 name get type pure-token token GET flags *1 +optional "
                       "*8 name expiration type oneof flags *1 +optional arguments *5 "
                       "*6 name seconds type integer token EX "

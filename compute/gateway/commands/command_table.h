@@ -12,13 +12,17 @@ enum class CommandId : uint8_t {
   kAcl,
   kAppend,
   kAuth,
+  kBitCount,
   kClient,
   kCommand,
   kConfig,
+  kCopy,
   kDbSize,
   kDecr,
   kDecrBy,
   kDel,
+  kDelEx,
+  kDigest,
   kDiscard,
   kEcho,
   kEval,
@@ -27,35 +31,66 @@ enum class CommandId : uint8_t {
   kExpire,
   kFlushDb,
   kGet,
+  kGetBit,
   kGetDel,
   kGetEx,
   kGetRange,
   kGetSet,
   kDeleteRange,
   kScanRange,
+  kHDel,
   kHello,
+  kHExists,
+  kHGet,
+  kHGetAll,
+  kHIncrBy,
+  kHIncrByFloat,
+  kHKeys,
+  kHLen,
+  kHMget,
+  kHRandField,
+  kHScan,
+  kHSet,
+  kHSetnx,
+  kHStrlen,
+  kHVals,
   kIncr,
   kIncrBy,
   kIncrByFloat,
   kInfo,
   kKeys,
+  kMemory,
   kMget,
   kMset,
+  kMsetnx,
   kMulti,
+  kObject,
   kPersist,
   kPing,
   kQuit,
   kRandomKey,
+  kRename,
+  kRenamenx,
   kReset,
   kRole,
+  kSAdd,
+  kSCard,
   kScan,
   kScript,
   kSelect,
   kSet,
+  kSetBit,
   kSetEx,
   kSetRange,
   kSetnx,
+  kSIsMember,
   kSlowlog,
+  kSMembers,
+  kSMIsMember,
+  kSPop,
+  kSRandMember,
+  kSRem,
+  kSScan,
   kStrlen,
   kTime,
   kTtl,
@@ -67,13 +102,14 @@ enum class CommandId : uint8_t {
 
 // How a command runs: with others of its kind, or by itself.
 enum class CommandKind : uint8_t {
-  kRead,         // together with other reads
+  kRead,         // GET and its kin: together with other reads
+  kLook,         // another read, of one key: likewise
   kPut,          // together with other puts
   kDelete,       // together with other deletes
   kChange,       // a read-modify-write: together with others of its key
   kAnswer,       // at once: its answer depends on the request alone
   kState,        // at once, and by itself: it uses or changes the state of the connection
-  kWalk,         // by itself: it reads many keys
+  kWalk,         // by itself: it reads many keys, or writes several, one after the other
   kScript,       // a script: a change of its key, or nothing of the store
   kTransaction,  // begins or ends one, or is for the next one
 };
@@ -90,7 +126,7 @@ struct Command {
 
 // In alphabetical order; at most kMostCommands.
 std::span<const Command> Commands();
-inline constexpr size_t kMostCommands = 96;
+inline constexpr size_t kMostCommands = 128;
 inline size_t NumberOf(const Command& command) {
   return static_cast<size_t>(&command - Commands().data());
 }
@@ -115,6 +151,8 @@ constexpr bool HasSubcommands(const Command& command) {
     case CommandId::kClient:
     case CommandId::kCommand:
     case CommandId::kConfig:
+    case CommandId::kMemory:
+    case CommandId::kObject:
     case CommandId::kScript:
     case CommandId::kSlowlog: return true;
     default: return false;

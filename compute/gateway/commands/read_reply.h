@@ -7,23 +7,24 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "common/status.h"
 #include "compute/gateway/commands/command_table.h"
+#include "compute/gateway/commands/value_change.h"
 #include "compute/gateway/protocol/reply_writer.h"
 
 namespace gossamer::gateway {
 
 class ReadReply {
  public:
-  // To `command` with so many keys. `range`: of GETRANGE. The reply is appended to `out`, which
-  // outlives this. Between two values `out` may be emptied; then an error is all that it has.
-  ReadReply(const Command& command, size_t keys, std::pair<int64_t, int64_t> range,
-            std::string& out, bool is_resp3);
+  // To `command` with so many keys. `look`: of kLook, what it asks for; else null. The reply is
+  // appended to `out`, which outlives this. Between two values `out` may be emptied; then an error
+  // is all that it has.
+  ReadReply(const Command& command, size_t keys, ValueChange* look, std::string& out,
+            bool is_resp3);
 
-  // The value of the next key.
-  void Add(const Result<std::string_view>& value);
+  // The value of the next key, and when it expires. `now_ms`: the store's time.
+  void Add(const Result<std::string_view>& value, Expiry expiry, uint64_t now_ms);
   // Whether the reply is an error, whatever the values of the other keys are. Then nothing is to be
   // added.
   bool is_refused() const { return is_refused_; }
@@ -37,7 +38,7 @@ class ReadReply {
   void Refuse(std::string_view line);
 
   const CommandId id_;
-  const std::pair<int64_t, int64_t> range_;
+  ValueChange* const look_;
   std::string& out_;
   const size_t begin_;  // of the reply in `out_`
   ReplyWriter reply_;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "compute/gateway/protocol/reply_writer.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -17,52 +18,42 @@ struct Family {
 };
 
 constexpr std::array kFamilies = {
-    Family{"ERR keys expire in Gossamer, and there are no fields",
-           "hexpire hexpireat hexpiretime hpersist hpexpire hpexpireat hpexpiretime hpttl httl"},
+    Family{"ERR a hash expires as a whole in Gossamer: use EXPIRE",
+           "hexpire hexpireat hexpiretime hpersist hpexpire hpexpireat hpexpiretime hpttl httl "
+           "hgetex hsetex"},
     Family{"ERR there are no functions in Gossamer: EVAL runs scripts", "fcall fcall_ro function"},
     Family{"ERR there are no channels in Gossamer",
            "subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe publish spublish "
            "pubsub"},
-    Family{"ERR there are no bitmaps in Gossamer: GETRANGE and SETRANGE read and write bytes of a "
-           "value",
-           "setbit getbit bitcount bitfield bitfield_ro bitop bitpos"},
-    Family{"ERR there are no lists in Gossamer: values are strings",
+    Family{"ERR of bits Gossamer has SETBIT, GETBIT and BITCOUNT: GETRANGE and SETRANGE read and "
+           "write bytes of a value",
+           "bitfield bitfield_ro bitop bitpos"},
+    Family{"ERR there are no lists in Gossamer: values are strings, hashes and sets",
            "blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush "
            "lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx"},
-    Family{
-        "ERR there are no sets in Gossamer: values are strings",
-        "sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember "
-        "smove spop srandmember srem sscan sunion sunionstore"},
-    Family{"ERR there are no hashes in Gossamer: values are strings",
-           "hdel hexists hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys hlen hmget hmset "
-           "hrandfield hscan hset hsetex hsetnx hstrlen hvals"},
+    Family{"ERR a command is atomic on one key in Gossamer: use SMEMBERS, SADD and SREM",
+           "sdiff sdiffstore sinter sintercard sinterstore smove sunion sunionstore"},
+    Family{"ERR Gossamer has no HGETDEL: use HGET and HDEL", "hgetdel"},
     Family{"ERR there are no sorted sets in Gossamer: keys are in order, and GOSSAMER.SCAN reads "
            "ranges of them",
            "bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard "
            "zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex "
            "zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore "
            "zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore"},
-    Family{"ERR there are no streams in Gossamer: values are strings",
+    Family{"ERR there are no streams in Gossamer: values are strings, hashes and sets",
            "xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup "
            "xrevrange xsetid xtrim"},
-    Family{"ERR there are no geospatial indexes in Gossamer: values are strings",
+    Family{"ERR there are no geospatial indexes in Gossamer: values are strings, hashes and sets",
            "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember "
            "georadiusbymember_ro geosearch geosearchstore"},
-    Family{"ERR there are no HyperLogLogs in Gossamer: values are strings",
+    Family{"ERR there are no HyperLogLogs in Gossamer: values are strings, hashes and sets",
            "pfadd pfcount pfdebug pfmerge pfselftest"},
-    Family{"ERR a command writes one key at a time in Gossamer: use SET with NX for each key",
-           "msetnx"},
-    Family{"ERR a command is atomic on one key in Gossamer: use GET, SET with NX and DEL",
-           "rename renamenx copy"},
-    Family{"ERR GETRANGE does this", "substr"},
     Family{"ERR Gossamer has database 0 only", "move swapdb"},
     Family{"ERR nothing is sorted here: GOSSAMER.SCAN reads keys in their order", "sort sort_ro"},
     Family{"ERR values are not compared in Gossamer: read both", "lcs"},
     Family{"ERR there are no dumps of single keys in Gossamer: use GET and SET, or `gossamer dump` "
            "for all keys",
            "dump restore restore-asking migrate"},
-    Family{"ERR there is nothing to tell of single keys in Gossamer beyond TYPE and STRLEN",
-           "object"},
     Family{"ERR Gossamer keeps its data in the memory servers, and writes no files",
            "save bgsave bgrewriteaof lastsave waitaof"},
     Family{"ERR there are no replicas in Gossamer: all compute servers see the same keys",
@@ -70,7 +61,7 @@ constexpr std::array kFamilies = {
     Family{"ERR there are no slots in Gossamer: every compute server has all keys",
            "asking cluster readonly readwrite"},
     Family{"ERR signals and `gossamer` administer a Gossamer store: this command does not",
-           "debug latency lolwut memory module monitor shutdown"},
+           "debug latency lolwut module monitor shutdown"},
 };
 
 constexpr size_t kMostQuoted = 128;
@@ -178,6 +169,11 @@ void LogHttp(std::string_view address) {
       << "ended the connection of " << address
       << ", which sent POST or Host: in the place of a command: somebody may be attacking this "
          "server by way of a web page (one in 10 s is logged)";
+}
+
+std::string ValueTooLong(size_t bytes) {
+  return "ERR a value of " + std::to_string(bytes) + " bytes: at most " +
+         std::to_string(kMaxValueBytes) + " (1 MiB)";
 }
 
 std::string WrongNumberOfArguments(std::string_view name) {

@@ -42,6 +42,14 @@ void LogHttp(std::string_view address);
 // The text of the error reply to a wrong number of arguments. `name`: of a command or a subcommand.
 std::string WrongNumberOfArguments(std::string_view name);
 
+// The error of a request that asks for nothing that can be done: the text of the error reply.
+inline Error Refusal(std::string_view line) {
+  return MakeError(Code::kInvalidArgument, std::string(line));
+}
+
+// The text of the error reply to a value that is longer than any may be.
+std::string ValueTooLong(size_t bytes);
+
 // The text of the error reply for an error of the store: "UNREACHABLE memory server 1 …". It begins
 // with a word for programs (docs/redis.md).
 std::string ErrorLine(const Error& error);

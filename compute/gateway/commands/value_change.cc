@@ -1,15 +1,16 @@
 #include "compute/gateway/commands/value_change.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
-#include <array>
-#include <cerrno>
+#include <bit>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
+#include "compute/gateway/commands/number_text.h"
 #include "compute/gateway/protocol/words.h"
 #include "proto/key.h"
 #include "proto/store_parameters.h"
@@ -17,38 +18,8 @@
 namespace gossamer::gateway {
 namespace {
 
-constexpr std::string_view kNoFloat = "ERR value is not a valid float";
-constexpr std::string_view kOverflow = "ERR increment or decrement would overflow";
-constexpr std::string_view kNan = "ERR increment would produce NaN or Infinity";
 constexpr std::string_view kTooLong =
     "ERR string exceeds maximum allowed size: values have at most 1 MiB";
-constexpr size_t kLongestFloat = 5 * 1024;
-
-std::optional<long double> ParseFloat(std::string_view text) {
-  if (text.empty() || text.size() >= kLongestFloat) return std::nullopt;
-  if (IsBlank(text.front())) return std::nullopt;
-  const std::string copy(text);  // strtold needs its end
-  char* end = nullptr;
-  errno = 0;
-  const long double number = std::strtold(copy.c_str(), &end);
-  const bool is_out_of_range = errno == ERANGE && (std::isinf(number) || number == 0);
-  if (end != copy.c_str() + copy.size() || std::isnan(number) || is_out_of_range) {
-    return std::nullopt;
-  }
-  return number;
-}
-
-// 17 digits behind the point at most, without zeros at the end, as Redis prints it.
-std::string FloatText(long double number) {
-  std::array<char, 5120> text;  // the largest long double has 4,933 digits
-  const int length = std::snprintf(text.data(), text.size(), "%.17Lf", number);
-  std::string_view view(text.data(), static_cast<size_t>(length));
-  if (view.find('.') != std::string_view::npos) {
-    view = view.substr(0, view.find_last_not_of('0') + 1);
-    if (view.back() == '.') view.remove_suffix(1);
-  }
-  return view == "-0" ? "0" : std::string(view);
-}
 
 using Milliseconds = std::chrono::milliseconds;
 
@@ -64,6 +35,36 @@ std::optional<int64_t> InMilliseconds(int64_t number, bool is_in_seconds, bool i
   return ms;
 }
 
+// The first and the last position of what is asked for of `size` ones; negative ones count from the
+// end. nullopt: there is none.
+std::optional<std::pair<int64_t, int64_t>> PositionsOf(int64_t size, int64_t first, int64_t last) {
+  if (first < 0 && last < 0 && first > last) return std::nullopt;
+  if (first < 0) first = std::max<int64_t>(0, size + first);
+  if (last < 0) last = std::max<int64_t>(0, size + last);
+  last = std::min(last, size - 1);
+  if (first > last || size == 0) return std::nullopt;
+  return std::pair(first, last);
+}
+
+// Bits of a value that Redis takes.
+constexpr int64_t kMostBits = int64_t{1} << 32;
+constexpr std::string_view kNoIdleTimes = "ERR Gossamer does not note when a key was last used";
+constexpr std::string_view kNoFrequencies = "ERR Gossamer does not count how often a key is used";
+
+bool BitOf(std::string_view value, uint64_t offset) {
+  if (offset / 8 >= value.size()) return false;
+  return (static_cast<uint8_t>(value[offset / 8]) >> (7 - offset % 8) & 1) != 0;
+}
+
+// The hexadecimal XXH3 of 64 bits, as Redis's DIGEST.
+std::string DigestOf(std::string_view value) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const XXH64_hash_t hash = XXH3_64bits(value.data(), value.size());
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[hash >> shift & 15];
+  return text;
+}
+
 std::string InvalidTime(std::string_view command) {
   return "ERR invalid expire time in '" + std::string(command) + "' command";
 }
@@ -71,13 +72,16 @@ std::string InvalidTime(std::string_view command) {
 }  // namespace
 
 std::string_view RangeOf(std::string_view value, int64_t first, int64_t last) {
-  const auto size = static_cast<int64_t>(value.size());
-  if (first < 0 && last < 0 && first > last) return {};
-  if (first < 0) first = std::max<int64_t>(0, size + first);
-  if (last < 0) last = std::max<int64_t>(0, size + last);
-  last = std::min(last, size - 1);
-  if (first > last || size == 0) return {};
-  return value.substr(static_cast<size_t>(first), static_cast<size_t>(last - first + 1));
+  const auto range = PositionsOf(static_cast<int64_t>(value.size()), first, last);
+  if (!range) return {};
+  return value.substr(static_cast<size_t>(range->first),
+                      static_cast<size_t>(range->second - range->first + 1));
+}
+
+std::string_view TypeName(std::string_view value, bool is_composite) {
+  if (!is_composite) return "string";
+  const std::optional<CompositeType> type = TypeOfComposite(value);
+  return type ? NameOf(*type) : "unknown";
 }
 
 Fingerprint::Fingerprint(std::string_view value, Expiry expiry)
@@ -101,10 +105,11 @@ std::string ParseExpiry(std::string_view option, std::string_view text, std::str
 }
 
 std::string ValueChange::Parse(const Command& command,
-                               const std::vector<std::string_view>& arguments) {
+                               const std::vector<std::string_view>& arguments, bool is_resp3) {
   id_ = command.id;
-  SetKey(arguments[1]);
+  SetKey(arguments[HasSubcommands(command) ? 2 : 1]);
   set_ = {};
+  if (CompositeCommand::Has(id_)) return composite_.Parse(command, arguments, is_resp3);
   switch (id_) {
     case CommandId::kSet: {
       SetOptions options;
@@ -129,6 +134,18 @@ std::string ValueChange::Parse(const Command& command,
     }
     case CommandId::kExpire: return ParseExpire(command, arguments);
     case CommandId::kGetEx: return ParseGetEx(arguments);
+    case CommandId::kGetBit:
+    case CommandId::kSetBit: return ParseBits(arguments);
+    case CommandId::kBitCount: late_refusal_ = ParseBitRange(arguments); break;
+    case CommandId::kObject:
+    case CommandId::kMemory: return ParseObject(arguments);
+    case CommandId::kDelEx: {
+      size_t i = 2;
+      if (arguments.size() == i) break;
+      const bool is_known = ParseComparison(arguments, i, set_.comparison);
+      if (!is_known || i + 1 != arguments.size()) return std::string(kSyntaxError);
+      break;
+    }
     case CommandId::kTtl:
       is_absolute_ = command.name.ends_with("time");
       is_in_seconds_ = !command.name.starts_with('p');
@@ -148,8 +165,8 @@ std::string ValueChange::Parse(const Command& command,
     }
     case CommandId::kIncrByFloat: {
       const std::optional<long double> by = ParseFloat(arguments[2]);
-      if (!by) return std::string(kNoFloat);
-      by_float_ = *by;
+      late_refusal_ = by ? std::string_view() : kNoFloat;
+      by_float_ = by.value_or(0);
       break;
     }
     case CommandId::kSetRange: {
@@ -172,7 +189,7 @@ std::string ValueChange::Parse(const Command& command,
   return {};
 }
 
-// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT … | PXAT … | KEEPTTL]
+// SET key value [NX | XX | IFEQ … | IFNE … | IFDEQ … | IFDNE …] [GET] [EX seconds | PX milliseconds | EXAT … | PXAT … | KEEPTTL]
 std::string ValueChange::ParseSetOptions(const std::vector<std::string_view>& arguments,
                                          SetOptions& options) {
   std::string refusal;  // of the time: syntax comes first
@@ -191,12 +208,80 @@ std::string ValueChange::ParseSetOptions(const std::vector<std::string_view>& ar
     } else if (IsExpiryOption(option) && !has_time && i + 1 < arguments.size()) {
       refusal = ParseExpiry(option, arguments[++i], "set", options.expiry);
       has_time = true;
-    } else {
+    } else if (options.comparison || !ParseComparison(arguments, i, options.comparison)) {
       return std::string(kSyntaxError);
     }
-    if (options.must_be_absent && options.must_exist) return std::string(kSyntaxError);
+    const int conditions = (options.must_be_absent ? 1 : 0) + (options.must_exist ? 1 : 0) +
+                           (options.comparison ? 1 : 0);
+    if (conditions > 1) return std::string(kSyntaxError);
   }
   return refusal;
+}
+
+bool ValueChange::ParseComparison(const std::vector<std::string_view>& arguments, size_t& i,
+                                  std::optional<Comparison>& comparison) {
+  const std::string_view option = arguments[i];
+  const bool is_equal = IsWord(option, "ifeq") || IsWord(option, "ifdeq");
+  const bool is_known = is_equal || IsWord(option, "ifne") || IsWord(option, "ifdne");
+  if (!is_known || i + 1 == arguments.size()) return false;
+  const bool is_of_digests = IsWord(option, "ifdeq") || IsWord(option, "ifdne");
+  comparison = {.with = arguments[++i], .wants_equal = is_equal, .is_of_digests = is_of_digests};
+  return true;
+}
+
+// BITCOUNT key [start end [BYTE | BIT]]
+std::string ValueChange::ParseBitRange(const std::vector<std::string_view>& arguments) {
+  by_ = 0;
+  last_ = -1;
+  is_in_bits_ = false;
+  if (arguments.size() == 2) return {};
+  if (arguments.size() < 4 || arguments.size() > 5) return std::string(kSyntaxError);
+  const std::optional<int64_t> first = ParseInteger(arguments[2]);
+  const std::optional<int64_t> last = ParseInteger(arguments[3]);
+  if (!first || !last) return std::string(kNoInteger);
+  by_ = *first;
+  last_ = *last;
+  is_in_bits_ = arguments.size() == 5 && IsWord(arguments[4], "bit");
+  const bool is_known = arguments.size() == 4 || is_in_bits_ || IsWord(arguments[4], "byte");
+  return is_known ? std::string() : std::string(kSyntaxError);
+}
+
+// GETBIT key offset, SETBIT key offset bit
+std::string ValueChange::ParseBits(const std::vector<std::string_view>& arguments) {
+  const std::optional<int64_t> offset = ParseInteger(arguments[2]);
+  if (!offset || *offset < 0 || *offset >= kMostBits) {
+    return "ERR bit offset is not an integer or out of range";
+  }
+  by_ = *offset;
+  if (id_ == CommandId::kGetBit) return {};
+  if (arguments[3] != "0" && arguments[3] != "1") {
+    return "ERR bit is not an integer or out of range";
+  }
+  last_ = arguments[3] == "1" ? 1 : 0;
+  return {};
+}
+
+// OBJECT ENCODING key and its kin, MEMORY USAGE key [SAMPLES count]
+std::string ValueChange::ParseObject(const std::vector<std::string_view>& arguments) {
+  const std::string_view word = arguments[1];
+  if (id_ == CommandId::kMemory) {
+    property_ = Property::kBytes;
+    if (arguments.size() == 3) return {};
+    if (arguments.size() != 5 || !IsWord(arguments[3], "samples")) return std::string(kSyntaxError);
+    const std::optional<int64_t> samples = ParseInteger(arguments[4]);
+    if (!samples) return std::string(kNoInteger);
+    return *samples < 0 ? std::string(kSyntaxError) : std::string();
+  }
+  if (IsWord(word, "refcount")) {
+    property_ = Property::kReferences;
+  } else if (IsWord(word, "idletime")) {
+    property_ = Property::kIdleTime;
+  } else if (IsWord(word, "freq")) {
+    property_ = Property::kFrequency;
+  } else {
+    property_ = Property::kEncoding;
+  }
+  return {};
 }
 
 bool ValueChange::wants_value() const {
@@ -205,22 +290,99 @@ bool ValueChange::wants_value() const {
     case CommandId::kExists:
     case CommandId::kExpire:
     case CommandId::kPersist:
-    case CommandId::kTtl:
-    case CommandId::kType: return false;
+    case CommandId::kTtl: return false;
+    case CommandId::kDelEx: return set_.comparison.has_value();
     default: return true;
   }
 }
 
-void ValueChange::Read(const State& state) {
-  number_ = state.value ? 1 : 0;
+bool ValueChange::IsOfStrings() const {
   switch (id_) {
-    case CommandId::kStrlen:
-      number_ = state.value ? static_cast<int64_t>(state.value->size()) : 0;
+    case CommandId::kDel:
+    case CommandId::kExists:
+    case CommandId::kExpire:
+    case CommandId::kMemory:
+    case CommandId::kMget:
+    case CommandId::kObject:
+    case CommandId::kPersist:
+    case CommandId::kSetnx:
+    case CommandId::kTtl:
+    case CommandId::kType: return false;
+    case CommandId::kDelEx: return set_.comparison.has_value();
+    case CommandId::kSet: return set_.returns_old || set_.comparison.has_value();
+    default: return true;
+  }
+}
+
+void ValueChange::Read(const KeyLook& look) {
+  error_ = {};
+  text_.reset();
+  if (CompositeCommand::Has(id_)) return composite_.Read(look);
+  if (look.is_composite && IsOfStrings()) return void(Refuse(kWrongType));
+  ReadValue(look);
+}
+
+void ValueChange::ReadValue(const KeyLook& look) {
+  const std::string_view value = look.value.value_or("");
+  number_ = look.value ? 1 : 0;
+  switch (id_) {
+    case CommandId::kStrlen: number_ = static_cast<int64_t>(value.size()); break;
+    case CommandId::kGetRange: text_ = RangeOf(value, by_, last_); break;
+    case CommandId::kGetBit: number_ = BitOf(value, static_cast<uint64_t>(by_)) ? 1 : 0; break;
+    case CommandId::kBitCount:
+      CountBits(value);
+      if (look.value) error_ = late_refusal_;
       break;
-    case CommandId::kGetRange: text_ = RangeOf(state.value.value_or(""), by_, last_); break;
-    case CommandId::kTtl: TellTime(state); break;
-    case CommandId::kGet: text_ = state.value; break;
+    case CommandId::kTtl: TellTime(look); break;
+    case CommandId::kGet: text_ = look.value; break;
+    case CommandId::kMget:
+      if (!look.is_composite) text_ = look.value;
+      break;
+    case CommandId::kDigest:
+      if (look.value) text_ = DigestOf(value);
+      break;
+    case CommandId::kType:
+      text_ = look.value ? TypeName(value, look.is_composite) : std::string_view("none");
+      break;
+    case CommandId::kObject:
+    case CommandId::kMemory: DescribeObject(look); break;
     default: break;
+  }
+}
+
+void ValueChange::CountBits(std::string_view value) {
+  const int64_t size = static_cast<int64_t>(value.size()) * (is_in_bits_ ? 8 : 1);
+  number_ = 0;
+  const std::optional<std::pair<int64_t, int64_t>> range = PositionsOf(size, by_, last_);
+  if (!range) return;
+  if (!is_in_bits_) {
+    const auto first = static_cast<size_t>(range->first);
+    const auto count = static_cast<size_t>(range->second - range->first + 1);
+    for (const char c : value.substr(first, count))
+      number_ += std::popcount(static_cast<uint8_t>(c));
+    return;
+  }
+  for (int64_t i = range->first; i <= range->second; ++i) {
+    number_ += BitOf(value, static_cast<uint64_t>(i)) ? 1 : 0;
+  }
+}
+
+// As Redis names what it would hold them in, where there is a name for that.
+void ValueChange::DescribeObject(const KeyLook& look) {
+  if (!look.value) return;
+  const std::string_view value = *look.value;
+  switch (property_) {
+    case Property::kEncoding: {
+      constexpr size_t kLongestEmbedded = 44;
+      const bool is_number = !look.is_composite && ParseInteger(value);
+      const bool is_short = value.size() <= kLongestEmbedded;
+      text_ = look.is_composite ? "listpack" : is_number ? "int" : is_short ? "embstr" : "raw";
+      break;
+    }
+    case Property::kReferences: number_ = 1; break;
+    case Property::kBytes: number_ = static_cast<int64_t>(key_.size() + value.size()); break;
+    case Property::kIdleTime: error_ = kNoIdleTimes; break;
+    case Property::kFrequency: error_ = kNoFrequencies; break;
   }
 }
 
@@ -286,6 +448,11 @@ void ValueChange::ParseSet(std::string_view key, std::string_view value,
   set_ = options;
 }
 
+void ValueChange::GiveBackMemory() {
+  text_.reset();
+  composite_.GiveBackMemory();
+}
+
 bool ValueChange::RunsAlone(uint64_t now_ms) {
   if (id_ != CommandId::kEval || script_->has_key()) return false;
   State nothing{.value = {}, .expiry = {}, .now_ms = now_ms};
@@ -297,21 +464,30 @@ bool ValueChange::RunsAlone(uint64_t now_ms) {
 ValueChange::Effect ValueChange::Apply(State& state) {
   error_ = {};
   text_.reset();
+  has_set_ = false;
+  if (CompositeCommand::Has(id_)) return composite_.Apply(state);
+  if (id_ == CommandId::kEval) return script_->Run(state);
+  if (state.is_composite && IsOfStrings()) {
+    Refuse(kWrongType);
+    return Effect::kNone;
+  }
   switch (id_) {
-    case CommandId::kEval: return script_->Run(state);
     case CommandId::kExpire: return Expire(state);
     case CommandId::kPersist: return Persist(state);
+    case CommandId::kBitCount:
+    case CommandId::kDigest:
     case CommandId::kExists:
     case CommandId::kGet:
+    case CommandId::kGetBit:
     case CommandId::kGetRange:
+    case CommandId::kMemory:
+    case CommandId::kMget:
+    case CommandId::kObject:
     case CommandId::kStrlen:
     case CommandId::kTtl:
-    case CommandId::kType: Read(state); return Effect::kNone;
+    case CommandId::kType: ReadValue(KeyLook(state)); return Effect::kNone;
     case CommandId::kDel:
-      number_ = state.value ? 1 : 0;
-      state.value.reset();
-      state.expiry = Expiry::Never();
-      return number_ != 0 ? Effect::kWritten : Effect::kNone;
+    case CommandId::kDelEx: return DeleteIf(state);
     case CommandId::kGetEx:
       text_ = state.value;
       if (state.value) error_ = late_refusal_;
@@ -346,6 +522,20 @@ ValueChange::Effect ValueChange::Expire(State& state) {
   return Effect::kTouched;
 }
 
+ValueChange::Effect ValueChange::DeleteIf(State& state) {
+  const bool may = state.value && (!set_.comparison || Holds(*set_.comparison, *state.value));
+  number_ = may ? 1 : 0;
+  if (!may) return Effect::kNone;
+  state.Remove();
+  return Effect::kWritten;
+}
+
+bool ValueChange::Holds(const Comparison& comparison, std::string_view value) {
+  bool is_equal = comparison.with == value;
+  if (comparison.is_of_digests) is_equal = IsWord(comparison.with, DigestOf(value));
+  return is_equal == comparison.wants_equal;
+}
+
 ValueChange::Effect ValueChange::Persist(State& state) {
   number_ = state.value && !state.expiry.is_never() ? 1 : 0;
   if (number_ == 0) return Effect::kNone;
@@ -354,23 +544,20 @@ ValueChange::Effect ValueChange::Persist(State& state) {
 }
 
 // In Redis's units, rounded as there.
-void ValueChange::TellTime(const State& state) {
-  if (!state.value || state.expiry.is_never()) {
-    number_ = state.value ? -1 : -2;
+void ValueChange::TellTime(const KeyLook& look) {
+  if (!look.value || look.expiry.is_never()) {
+    number_ = look.value ? -1 : -2;
     return;
   }
-  const auto at = static_cast<int64_t>(state.expiry.at_ms());
-  number_ = is_absolute_ ? at : std::max<int64_t>(at - static_cast<int64_t>(state.now_ms), 0);
+  const auto at = static_cast<int64_t>(look.expiry.at_ms());
+  number_ = is_absolute_ ? at : std::max<int64_t>(at - static_cast<int64_t>(look.now_ms), 0);
   if (is_in_seconds_) number_ = (number_ + 500) / 1000;
 }
 
 void ValueChange::SetTime(State& state, Expiry expiry) {
   const uint64_t at = expiry.Resolve([&] { return state.now_ms; }, state.expiry.at_ms());
   state.expiry = at == 0 ? Expiry::Never() : Expiry::At(at);
-  if (at != 0 && at <= state.now_ms) {
-    state.value.reset();
-    state.expiry = Expiry::Never();
-  }
+  if (at != 0 && at <= state.now_ms) state.Remove();
 }
 
 bool ValueChange::ApplyToValue(State& state) {
@@ -383,11 +570,12 @@ bool ValueChange::ApplyToValue(State& state) {
     case CommandId::kIncrByFloat: return IncrementByFloat(value);
     case CommandId::kAppend: return Append(value);
     case CommandId::kSetRange: return SetRange(value);
+    case CommandId::kSetBit: return SetBit(value);
     case CommandId::kGetDel: {
       text_ = std::exchange(value, std::nullopt);
       return text_.has_value();
     }
-    default: return Set(value);
+    default: return Set(state);
   }
 }
 
@@ -401,7 +589,7 @@ bool ValueChange::Increment(std::optional<std::string>& value) {
 
 bool ValueChange::IncrementByFloat(std::optional<std::string>& value) {
   const std::optional<long double> old = value ? ParseFloat(*value) : 0;
-  if (!old) return Refuse(kNoFloat);
+  if (!old || !late_refusal_.empty()) return Refuse(kNoFloat);
   const long double sum = *old + by_float_;
   if (std::isnan(sum) || std::isinf(sum)) return Refuse(kNan);
   value = FloatText(sum);
@@ -430,16 +618,34 @@ bool ValueChange::SetRange(std::optional<std::string>& value) {
   return true;
 }
 
-bool ValueChange::Set(std::optional<std::string>& value) {
+bool ValueChange::SetBit(std::optional<std::string>& value) {
+  const auto offset = static_cast<uint64_t>(by_);
+  if (offset / 8 >= kMaxValueBytes) return Refuse(kTooLong);
+  if (!value) value.emplace();
+  number_ = BitOf(*value, offset) ? 1 : 0;
+  if (value->size() <= offset / 8) value->resize(offset / 8 + 1, '\0');
+  const auto mask = static_cast<uint8_t>(0x80u >> (offset % 8));
+  auto byte = static_cast<uint8_t>((*value)[offset / 8]);
+  byte = static_cast<uint8_t>(last_ != 0 ? byte | mask : byte & ~mask);
+  (*value)[offset / 8] = static_cast<char>(byte);
+  return true;
+}
+
+bool ValueChange::Set(State& state) {
   if (operand_.size() > kMaxValueBytes) return Refuse(kTooLong);
-  const bool may = value ? !set_.must_be_absent : !set_.must_exist;
+  const std::optional<std::string>& value = state.value;
+  bool may = value ? !set_.must_be_absent : !set_.must_exist;
+  if (set_.comparison) {
+    may = value ? Holds(*set_.comparison, *value) : !set_.comparison->wants_equal;
+  }
   if (set_.returns_old) text_ = value;
   has_set_ = may;
-  if (may) value = operand_;
+  if (may) state.SetPlain(operand_);
   return may;
 }
 
 void ValueChange::Answer(ReplyWriter& reply) const {
+  if (CompositeCommand::Has(id_)) return reply.Raw(composite_.reply());
   if (!error_.empty()) return reply.Error(error_);
   switch (id_) {
     case CommandId::kIncr:
@@ -451,11 +657,19 @@ void ValueChange::Answer(ReplyWriter& reply) const {
     case CommandId::kExpire:
     case CommandId::kPersist:
     case CommandId::kDel:
+    case CommandId::kDelEx:
     case CommandId::kExists:
+    case CommandId::kGetBit:
+    case CommandId::kSetBit:
+    case CommandId::kBitCount:
     case CommandId::kStrlen:
     case CommandId::kTtl: return reply.Integer(number_);
     case CommandId::kEval: return reply.Raw(script_->reply());
-    case CommandId::kType: return reply.Simple(number_ != 0 ? "string" : "none");
+    case CommandId::kType: return reply.Simple(*text_);
+    case CommandId::kObject:
+    case CommandId::kMemory:
+      if (property_ == Property::kEncoding || number_ == 0) break;
+      return reply.Integer(number_);
     case CommandId::kSetnx: return reply.Integer(has_set_ ? 1 : 0);
     case CommandId::kSet:
       if (!set_.returns_old) return has_set_ ? reply.Ok() : reply.Null();
@@ -467,7 +681,8 @@ void ValueChange::Answer(ReplyWriter& reply) const {
 
 ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, Expiry expiry) {
   state_.value = value ? std::optional<std::string>(*value) : std::nullopt;
-  state_.expiry = expiry;
+  state_.expiry = expiry.OfPlain();
+  state_.is_composite = expiry.is_composite();
   if (expected_) {
     is_outdated_ = *expected_ != (value ? Fingerprint(*value, expiry) : Fingerprint());
     if (is_outdated_) return {};
@@ -478,8 +693,9 @@ ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, 
   }
   if (effect == ValueChange::Effect::kNone) return {};
   if (!state_.value) return {Kind::kDelete, {}, {}};
-  if (effect == ValueChange::Effect::kTouched) return {Kind::kTouch, {}, state_.expiry};
-  return {Kind::kPut, *state_.value, state_.expiry};
+  const Expiry after = state_.is_composite ? state_.expiry.OfComposite() : state_.expiry;
+  if (effect == ValueChange::Effect::kTouched) return {Kind::kTouch, {}, after};
+  return {Kind::kPut, *state_.value, after};
 }
 
 bool KeyChanges::wants_value() const {

@@ -19,6 +19,8 @@
 
 #include "common/status.h"
 #include "compute/gateway/commands/command_table.h"
+#include "compute/gateway/commands/composite_command.h"
+#include "compute/gateway/commands/key_state.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "gossamer/modifier.h"
 
@@ -42,25 +44,31 @@ class KeyScript;
 
 class ValueChange {
  public:
+  // What the value is compared with, of SET and DELEX.
+  struct Comparison {
+    std::string_view with;
+    bool wants_equal = true;
+    bool is_of_digests = false;
+  };
   // Options of SET.
   struct SetOptions {
     bool must_be_absent = false;
     bool must_exist = false;
     bool returns_old = false;
     Expiry expiry = {};
+    std::optional<Comparison> comparison = {};
+
+    bool is_plain() const {
+      return !must_be_absent && !must_exist && !returns_old && !comparison.has_value();
+    }
   };
-  // What a change has done.
-  enum class Effect : uint8_t { kNone, kTouched, kWritten };
-  // A key, as the changes before have left it.
-  struct State {
-    std::optional<std::string> value;
-    Expiry expiry;        // of At, or never
-    uint64_t now_ms = 0;  // the store's time
-  };
+  using State = KeyState;
+  using Effect = KeyEffect;
 
   // What `arguments` ask for, whose bytes outlive the change.
   // Returns the error reply, without the '-', if they ask for nothing that can be done; else "".
-  std::string Parse(const Command& command, const std::vector<std::string_view>& arguments);
+  std::string Parse(const Command& command, const std::vector<std::string_view>& arguments,
+                    bool is_resp3);
   void ParseSet(std::string_view key, std::string_view value, const SetOptions& options);
   // The options of SET. Returns as Parse.
   static std::string ParseSetOptions(const std::vector<std::string_view>& arguments,
@@ -70,7 +78,7 @@ class ValueChange {
     ParseKey(CommandId::kEval, key);
     script_ = std::move(script);
   }
-  // One key of GET, EXISTS or DEL.
+  // One key of MGET, EXISTS or DEL.
   void ParseKey(CommandId id, std::string_view key) {
     id_ = id;
     SetKey(key);
@@ -83,12 +91,16 @@ class ValueChange {
   // Makes of a key's state the next one. May be called again with another state: the last call
   // counts.
   Effect Apply(State& state);
+  // The same of a command that only reads.
+  void Read(const KeyLook& look);
   // Runs a script without a key, for which the store has nothing to do. Returns false of all others.
   bool RunsAlone(uint64_t now_ms);
   // Of the operation that did it.
   Status result = Ok();
   // The answer of the last Apply.
   void Answer(ReplyWriter& reply) const;
+  // Forgets the last answer, if that takes much.
+  void GiveBackMemory();
   // The number that it has.
   int64_t number() const { return number_; }
 
@@ -100,19 +112,32 @@ class ValueChange {
   // EXPIRE and its kin: a time, and conditions.
   std::string ParseExpire(const Command& command, const std::vector<std::string_view>& arguments);
   std::string ParseGetEx(const std::vector<std::string_view>& arguments);
+  std::string ParseObject(const std::vector<std::string_view>& arguments);
+  std::string ParseBits(const std::vector<std::string_view>& arguments);
+  std::string ParseBitRange(const std::vector<std::string_view>& arguments);
+  // [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]: the options that begin at `i`, which
+  // then is the place of the last of them. Returns false if they are none of these.
+  static bool ParseComparison(const std::vector<std::string_view>& arguments, size_t& i,
+                              std::optional<Comparison>& comparison);
+  // Whether the command takes the value for a string.
+  bool IsOfStrings() const;
+  static bool Holds(const Comparison& comparison, std::string_view value);
   bool ApplyToValue(State& state);
-  // Of a command that only reads.
-  void Read(const State& state);
+  void ReadValue(const KeyLook& look);
+  void CountBits(std::string_view value);
+  void DescribeObject(const KeyLook& look);
   Effect Expire(State& state);
   Effect Persist(State& state);
-  void TellTime(const State& state);
+  Effect DeleteIf(State& state);
+  void TellTime(const KeyLook& look);
   // Gives the key a time; deletes it if that has passed.
   static void SetTime(State& state, Expiry expiry);
   bool Increment(std::optional<std::string>& value);
   bool IncrementByFloat(std::optional<std::string>& value);
   bool Append(std::optional<std::string>& value);
   bool SetRange(std::optional<std::string>& value);
-  bool Set(std::optional<std::string>& value);
+  bool SetBit(std::optional<std::string>& value);
+  bool Set(State& state);
   bool Refuse(std::string_view error) {
     error_ = error;
     return false;
@@ -121,12 +146,14 @@ class ValueChange {
   friend class KeyChanges;
 
   CommandId id_ = CommandId::kSet;
+  CompositeCommand composite_;  // if that has the command
   std::string_view key_;
   size_t key_hash_ = 0;
   std::string_view operand_;  // the bytes to set or append
   SetOptions set_;
   std::shared_ptr<KeyScript> script_;
-  std::string late_refusal_;  // of GETEX, unless the key is absent
+  // Of INCRBYFLOAT, unless the key has another type; of GETEX and BITCOUNT, unless it is absent.
+  std::string late_refusal_;
   // Of EXPIRE.
   struct Conditions {
     bool must_be_lasting = false;
@@ -137,8 +164,12 @@ class ValueChange {
   Conditions conditions_;
   bool is_absolute_ = false;  // TTL tells when the key expires, and not how long that is
   bool is_in_seconds_ = false;
-  int64_t by_ = 0;    // of INCRBY, or the offset of SETRANGE, or the start of GETRANGE
-  int64_t last_ = 0;  // of GETRANGE
+  // What OBJECT and MEMORY ask for.
+  enum class Property : uint8_t { kEncoding, kReferences, kIdleTime, kFrequency, kBytes };
+  Property property_ = Property::kEncoding;
+  int64_t by_ = 0;    // of INCRBY, or the offset of SETRANGE and SETBIT, or the start of a range
+  int64_t last_ = 0;  // of a range; of SETBIT: the bit
+  bool is_in_bits_ = false;  // the range of BITCOUNT
   long double by_float_ = 0;
   ValueChange* next_ = nullptr;  // of the KeyChanges
 
@@ -155,7 +186,7 @@ class KeyScript {
   virtual ~KeyScript() = default;
   virtual bool has_key() const = 0;
   // As ValueChange::Apply.
-  virtual ValueChange::Effect Run(ValueChange::State& state) = 0;
+  virtual KeyEffect Run(KeyState& state) = 0;
   // The whole reply, of the last Run.
   virtual std::string_view reply() const = 0;
 };
@@ -192,7 +223,7 @@ class KeyChanges final : public ValueModifier {
  private:
   ValueChange* first_;
   ValueChange* last_;
-  ValueChange::State state_;
+  KeyState state_;
   std::optional<Fingerprint> expected_;
   bool is_outdated_ = false;
 };
@@ -203,6 +234,9 @@ bool IsExpiryOption(std::string_view option);
 // Returns the error reply, without the '-', if it gives none; else "".
 std::string ParseExpiry(std::string_view option, std::string_view text, std::string_view command,
                         Expiry& expiry);
+
+// What TYPE says of a key with this value.
+std::string_view TypeName(std::string_view value, bool is_composite);
 
 // The part of a value that GETRANGE asks for; negative positions count from the end.
 std::string_view RangeOf(std::string_view value, int64_t first, int64_t last);

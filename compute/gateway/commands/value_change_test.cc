@@ -35,7 +35,7 @@ TEST(ValueChangeTest, CutsRangesAsRedisDoes) {
 std::string AfterFloat(std::string_view value, std::string_view by) {
   const std::vector<std::string_view> arguments = {"incrbyfloat", "k", by};
   ValueChange change;
-  EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments), "");
+  EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments, false), "");
   ValueChange::State state{std::string(value), {}, 0};
   change.Apply(state);
   return *state.value;
@@ -53,9 +53,13 @@ TEST(ValueChangeTest, TakesFloatsAsRedisDoes) {
   for (const std::string_view text : {"", " 1", "1 ", "x", "nan", "1e99999", "1e-99999", "1,5"}) {
     const std::vector<std::string_view> arguments = {"incrbyfloat", "k", text};
     ValueChange change;
-    EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments),
-              "ERR value is not a valid float")
-        << text;
+    EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments, false), "");
+    ValueChange::State state;
+    EXPECT_EQ(change.Apply(state), KeyEffect::kNone);
+    std::string replies;
+    ReplyWriter reply(replies, false);
+    change.Answer(reply);
+    EXPECT_EQ(replies, "-ERR value is not a valid float\r\n") << text;
   }
 }
 
@@ -65,9 +69,9 @@ TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
   ValueChange append;
   const std::vector<std::string_view> appends = {"append", "k", "x"};
   const std::vector<std::string_view> takes = {"getdel", "k"};
-  increment.Parse(*FindCommand("incr"), takes);
-  get_del.Parse(*FindCommand("getdel"), takes);
-  append.Parse(*FindCommand("append"), appends);
+  increment.Parse(*FindCommand("incr"), takes, false);
+  get_del.Parse(*FindCommand("getdel"), takes, false);
+  append.Parse(*FindCommand("append"), appends, false);
   const std::vector<ValueChange*> all = {&increment, &get_del, &append};
   KeyChanges changes(increment, 0);
   changes.Add(get_del);

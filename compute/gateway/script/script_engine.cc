@@ -115,8 +115,10 @@ int64_t ToInteger(double number) {
 
 // What a script may do to its key.
 bool IsOfOneKey(const Command& command) {
+  if (command.first_key == 0) return false;
   switch (command.kind) {
     case CommandKind::kRead:
+    case CommandKind::kLook:
     case CommandKind::kPut:
     case CommandKind::kDelete:
     case CommandKind::kChange: return true;
@@ -406,7 +408,7 @@ std::string_view ScriptEngine::ExecuteCommand() {
     if (is_mget) reply.Array(views_.size() - 1);
     int64_t sum = 0;
     for (size_t i = 1; i < views_.size(); ++i) {
-      change_.ParseKey(is_mget ? CommandId::kGet : command->id, views_[i]);
+      change_.ParseKey(command->id, views_[i]);
       apply();
       if (is_mget) change_.Answer(reply);
       sum += change_.number();
@@ -420,7 +422,7 @@ std::string_view ScriptEngine::ExecuteCommand() {
     }
     reply.Ok();
   } else {
-    text_ = change_.Parse(*command, views_);
+    text_ = change_.Parse(*command, views_, false);
     if (!text_.empty()) return text_;
     apply();
     change_.Answer(reply);

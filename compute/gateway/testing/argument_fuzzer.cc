@@ -176,7 +176,7 @@ void CheckResult(CommandId id, const Words& words, const Value& before, const Va
 void TryChange(const Command& command, const Words& words, State& state) {
   using Effect = ValueChange::Effect;
   ValueChange change;
-  const std::string refusal = change.Parse(command, words);
+  const std::string refusal = change.Parse(command, words, false);
   CHECK(refusal.empty() || refusal.starts_with("ERR ")) << refusal;
   if (!refusal.empty()) return;
   const State before = state;
@@ -225,7 +225,11 @@ void Try(const Words& words, const ScanPositions& positions, State& state) {
   const auto size = static_cast<int>(words.size());
   if (command->arity >= 0 ? size != command->arity : size < -command->arity) return;
   if (command->kind == CommandKind::kWalk) TryWalk(*command, words, positions);
-  if (command->kind == CommandKind::kChange) TryChange(*command, words, state);
+  const bool is_of_subcommands = HasSubcommands(*command);
+  if (is_of_subcommands && words.size() < 3) return;
+  if (command->kind == CommandKind::kChange || command->kind == CommandKind::kLook) {
+    TryChange(*command, words, state);
+  }
 }
 
 }  // namespace

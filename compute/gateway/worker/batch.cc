@@ -47,10 +47,7 @@ std::string RefusalOfPairs(const Command& command, const std::vector<std::string
       return "ERR a key of " + std::to_string(key_bytes) + " bytes: this store takes at most " +
              std::to_string(max_key_bytes);
     }
-    if (value_bytes > kMaxValueBytes) {
-      return "ERR a value of " + std::to_string(value_bytes) + " bytes: at most " +
-             std::to_string(kMaxValueBytes) + " (1 MiB)";
-    }
+    if (value_bytes > kMaxValueBytes) return ValueTooLong(value_bytes);
   }
   return {};
 }
@@ -66,8 +63,8 @@ void Batch::Clear() {
   clients_.clear();
   reads_.clear();
   puts_.clear();
-  ranges_.clear();
-  change_count_ = 0;
+  looks_.Clear();
+  changes_.Clear();
   deletes_.clear();
   text_.clear();
   answered_.clear();
@@ -84,14 +81,15 @@ void Batch::Clear() {
 
 size_t Batch::held_bytes() const {
   const auto bytes = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
-  return bytes(requests_) + bytes(reads_) + bytes(puts_) + bytes(put_results_) + bytes(ranges_) +
-         bytes(deletes_) + bytes(delete_results_) + bytes(changes_) + bytes(key_changes_) +
-         bytes(places_) + bytes(modifiers_) + bytes(change_results_) + text_.capacity();
+  return bytes(requests_) + bytes(reads_) + bytes(puts_) + bytes(put_results_) +
+         looks_.held_bytes() + bytes(deletes_) + bytes(delete_results_) + changes_.held_bytes() +
+         bytes(key_changes_) + bytes(places_) + bytes(modifiers_) + bytes(change_results_) +
+         text_.capacity();
 }
 
 size_t Batch::MostIdle() const {
   const size_t keys =
-      requests_.size() + reads_.size() + puts_.size() + change_count_ + deletes_.size();
+      requests_.size() + reads_.size() + puts_.size() + changes_.size() + deletes_.size();
   const size_t bytes = values_.bytes() + text_.capacity();
   if (keys > kKeptKeys || bytes > kLargeBytes) return 0;
   return bytes > kSmallBytes ? kMostIdleLarge : kMostIdle;
@@ -140,7 +138,6 @@ bool Batch::Add(Client& client, const Command& command,
                 const std::vector<std::string_view>& arguments) {
   switch (command.kind) {
     case CommandKind::kRead: {
-      if (command.id == CommandId::kGetRange) return AddRange(client, command, arguments);
       if (!Admit(client, Phase::kReads)) return false;
       const size_t earlier = reads_.size() - reads_of_others_;
       if (earlier != 0 && earlier + arguments.size() - 1 > kMostReads) return false;
@@ -148,6 +145,7 @@ bool Batch::Add(Client& client, const Command& command,
       reads_.insert(reads_.end(), arguments.begin() + 1, arguments.end());
       return true;
     }
+    case CommandKind::kLook: return AddLook(client, command, arguments);
     case CommandKind::kPut: {
       if (command.id != CommandId::kMset) return AddSet(client, command, arguments);
       if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
@@ -191,14 +189,14 @@ bool Batch::AddSet(Client& client, const Command& command,
                                   : ValueChange::ParseSetOptions(arguments, options);
   if (!refusal.empty()) return AddError(client, refusal, &command);
   const std::string_view value = arguments[has_time ? 3 : 2];
-  const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
+  const bool is_plain = options.is_plain();
   if (!Admit(client, is_plain ? Phase::kPuts : Phase::kChanges)) return false;
   if (is_plain) {
     AddPut(client, command, {arguments[1], value, options.expiry});
   } else {
     write_bytes_ += kAnyValueBytes;
-    requests_.emplace_back(&client, &command, change_count_, kIsChange);
-    NextChange().ParseSet(arguments[1], value, options);
+    requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
+    changes_.Add().ParseSet(arguments[1], value, options);
   }
   return true;
 }
@@ -206,12 +204,12 @@ bool Batch::AddSet(Client& client, const Command& command,
 bool Batch::AddChange(Client& client, const Command& command,
                       const std::vector<std::string_view>& arguments) {
   if (!Admit(client, Phase::kChanges)) return false;
-  const std::string refusal = NextChange().Parse(command, arguments);
+  const std::string refusal = changes_.Add().Parse(command, arguments, client.is_resp3);
   if (!refusal.empty()) {
-    --change_count_;
+    changes_.RemoveLast();
     return AddError(client, refusal, &command);
   }
-  requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
+  requests_.emplace_back(&client, &command, changes_.size() - 1, kIsChange);
   write_bytes_ += IsOfNumbers(command.id) ? kNumberBytes : kAnyValueBytes;
   return true;
 }
@@ -223,29 +221,30 @@ bool Batch::AddScript(Client& client, const Command& command,
   std::string refusal;
   std::shared_ptr<ScriptCall> script = scripts_.Call(command, arguments, client.is_resp3, refusal);
   if (script == nullptr) return AddError(client, refusal, &command);
-  requests_.emplace_back(&client, &command, change_count_, kIsChange);
+  requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
   const std::string_view key = script->keys().empty() ? std::string_view() : script->keys()[0];
-  NextChange().ParseScript(std::move(script), key);
+  changes_.Add().ParseScript(std::move(script), key);
   write_bytes_ += kAnyValueBytes;
   return true;
 }
 
-// GETRANGE key first last
-bool Batch::AddRange(Client& client, const Command& command,
-                     const std::vector<std::string_view>& arguments) {
-  const std::optional<int64_t> first = ParseInteger(arguments[2]);
-  const std::optional<int64_t> last = ParseInteger(arguments[3]);
-  if (!first || !last) return AddError(client, kNoInteger, &command);
+bool Batch::AddLook(Client& client, const Command& command,
+                    const std::vector<std::string_view>& arguments) {
   if (!Admit(client, Phase::kReads)) return false;
-  requests_.emplace_back(&client, &command, reads_.size(), ranges_.size());
-  ranges_.emplace_back(*first, *last);
-  reads_.push_back(arguments[1]);
+  ValueChange& look = looks_.Add();
+  const std::string refusal = look.Parse(command, arguments, client.is_resp3);
+  if (!refusal.empty()) {
+    looks_.RemoveLast();
+    return AddError(client, refusal, &command);
+  }
+  requests_.emplace_back(&client, &command, reads_.size(), looks_.size() - 1);
+  reads_.push_back(look.key());
   return true;
 }
 
 size_t Batch::KeysOf(const Request& request) {
   if (request.command == nullptr) return 0;
-  const bool has_one = request.count == kIsChange || request.command->id == CommandId::kGetRange;
+  const bool has_one = request.count == kIsChange || IsLook(request);
   return has_one ? 1 : request.count;
 }
 
@@ -255,7 +254,7 @@ std::vector<std::string_view> Batch::WordsOf(const Request& request) const {
   for (size_t i = request.first; i < end; ++i) {
     if (request.count == kIsChange) {
       words.push_back(changes_[i].key());
-    } else if (request.command->kind == CommandKind::kRead) {
+    } else if (IsRead(request)) {
       words.push_back(reads_[i]);
     } else if (request.command->kind == CommandKind::kDelete) {
       words.push_back(deletes_[i]);
@@ -266,22 +265,18 @@ std::vector<std::string_view> Batch::WordsOf(const Request& request) const {
   return words;
 }
 
-ValueChange& Batch::NextChange() {
-  if (change_count_ == changes_.size()) changes_.emplace_back();
-  return changes_[change_count_++];
-}
-
 Task<void> Batch::Read(Session& session, size_t most_bytes, size_t most_keys) {
   most_keys_ = most_keys;
   is_unread_ = reads_.size() > most_keys && AsksForMany();
   if (reads_.empty() || is_unread_) co_return;
   values_.set_most_bytes(most_bytes);
   co_await session.AsyncMultiGet(reads_, values_);
+  if (!looks_.empty()) now_ms_ = session.StoreTimeMs();
 }
 
 Task<void> Batch::Write(Session& session) {
   if (!puts_.empty()) co_await RunPuts(session);
-  if (change_count_ != 0) co_await RunChanges(session);
+  if (!changes_.empty()) co_await RunChanges(session);
   if (!deletes_.empty()) {
     delete_results_.resize(deletes_.size(), Ok());
     co_await session.AsyncMultiDelete(deletes_, delete_results_);
@@ -305,9 +300,9 @@ void Batch::GroupChanges(uint64_t now_ms) {
   // Nobody can choose keys that share a place.
   static const uint64_t seed = RandomId();
   key_changes_.clear();
-  places_.assign(std::bit_ceil(2 * change_count_), 0);
+  places_.assign(std::bit_ceil(2 * changes_.size()), 0);
   const size_t mask = places_.size() - 1;
-  for (ValueChange& change : std::span(changes_).first(change_count_)) {
+  for (ValueChange& change : changes_.all()) {
     if (change.RunsAlone(now_ms)) continue;
     const auto is_its_own = [&](const KeyChanges& other) {
       return other.key_hash() == change.key_hash() && other.key() == change.key();
@@ -340,7 +335,7 @@ void Batch::AnswerOne(const Request& request) {
   const size_t before = request.client->out.size();
   if (request.command == nullptr) {
     request.client->out.append(text_, request.first, request.count);
-  } else if (request.command->kind == CommandKind::kRead) {
+  } else if (IsRead(request)) {
     AnswerRead(request);
   } else if (request.count == kIsChange) {
     AnswerChange(request);
@@ -351,17 +346,17 @@ void Batch::AnswerOne(const Request& request) {
   if (is_error) failed_.push_back(request.command);
 }
 
-ReadReply Batch::ReplyTo(const Request& request, std::string& out) const {
-  const bool is_range = request.command->id == CommandId::kGetRange;
-  const auto range = is_range ? ranges_[request.count] : std::pair<int64_t, int64_t>();
-  return {*request.command, KeysOf(request), range, out, request.client->is_resp3};
+ReadReply Batch::ReplyTo(const Request& request, std::string& out) {
+  ValueChange* const look = IsLook(request) ? &looks_[request.count] : nullptr;
+  return {*request.command, KeysOf(request), look, out, request.client->is_resp3};
 }
 
 void Batch::AnswerRead(const Request& request) {
   std::string& out = request.client->out;
   ReadReply reply = ReplyTo(request, out);
   const size_t end = request.first + KeysOf(request);
-  for (size_t i = request.first; i < end && !reply.is_refused(); ++i) reply.Add(values_[i]);
+  for (size_t i = request.first; i < end && !reply.is_refused(); ++i)
+    reply.Add(values_[i], values_.expiry(i), now_ms_);
   End(reply);
 }
 
@@ -529,17 +524,17 @@ void Batch::Take(const Batch& from, const Request& request) {
     own.first = text_.size();
     text_.append(from.text_, request.first, request.count);
   } else if (request.count == kIsChange) {
-    own.first = change_count_;
-    NextChange() = from.changes_[request.first];
+    own.first = changes_.size();
+    changes_.Add() = from.changes_[request.first];
   } else if (request.command->kind == CommandKind::kPut) {
     copy(from.puts_, puts_);
   } else if (request.command->kind == CommandKind::kDelete) {
     copy(from.deletes_, deletes_);
   } else {
     copy(from.reads_, reads_);
-    if (request.command->id != CommandId::kGetRange) return;
-    own.count = ranges_.size();
-    ranges_.push_back(from.ranges_[request.count]);
+    if (!IsLook(request)) return;
+    own.count = looks_.size();
+    looks_.Add() = from.looks_[request.count];
   }
 }
 

@@ -16,7 +16,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -30,6 +29,30 @@
 #include "gossamer/store.h"
 
 namespace gossamer::gateway {
+
+// Changes of a batch, in the order in which they came. Their memory is kept for the next batch.
+class ChangeList {
+ public:
+  bool empty() const { return count_ == 0; }
+  size_t size() const { return count_; }
+  size_t held_bytes() const { return changes_.capacity() * sizeof(ValueChange); }
+  ValueChange& Add() {
+    if (count_ == changes_.size()) changes_.emplace_back();
+    return changes_[count_++];
+  }
+  void RemoveLast() { --count_; }
+  void Clear() {
+    for (ValueChange& one : all()) one.GiveBackMemory();
+    count_ = 0;
+  }
+  std::span<ValueChange> all() { return std::span(changes_).first(count_); }
+  ValueChange& operator[](size_t i) { return changes_[i]; }
+  const ValueChange& operator[](size_t i) const { return changes_[i]; }
+
+ private:
+  std::vector<ValueChange> changes_;
+  size_t count_ = 0;
+};
 
 class Batch {
  public:
@@ -100,7 +123,7 @@ class Batch {
     Client* client;
     const Command* command;  // null: an answer that is known
     size_t first;            // in the vector of its kind; or of the answer's bytes in `text_`
-    size_t count;
+    size_t count;            // of keys; of a look, its place
   };
 
   // Whether a request of that phase may follow the earlier requests of the client. Adds the client
@@ -115,16 +138,18 @@ class Batch {
                  const std::vector<std::string_view>& arguments);
   bool AddScript(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
-  bool AddRange(Client& client, const Command& command,
-                const std::vector<std::string_view>& arguments);
+  bool AddLook(Client& client, const Command& command,
+               const std::vector<std::string_view>& arguments);
+  static bool IsLook(const Request& request) {
+    return request.command != nullptr && request.command->kind == CommandKind::kLook;
+  }
   static bool IsRead(const Request& request) {
-    return request.command != nullptr && request.command->kind == CommandKind::kRead;
+    return IsLook(request) ||
+           (request.command != nullptr && request.command->kind == CommandKind::kRead);
   }
   // 0 of an answer that is known.
   static size_t KeysOf(const Request& request);
   std::vector<std::string_view> WordsOf(const Request& request) const;
-  // The next change of the batch.
-  ValueChange& NextChange();
   // Requests of one client, one behind the other.
   using Requests = std::span<const Request>;
   std::vector<Requests> RequestsByClient() const;
@@ -141,7 +166,7 @@ class Batch {
   void GroupChanges(uint64_t now_ms);
   Task<void> RunChanges(Session& session);
   // The reply to a request that reads, appended to `out`.
-  ReadReply ReplyTo(const Request& request, std::string& out) const;
+  ReadReply ReplyTo(const Request& request, std::string& out);
   void AnswerOne(const Request& request);
   void AnswerChange(const Request& request) const;
   void AnswerRead(const Request& request);
@@ -162,9 +187,9 @@ class Batch {
   bool is_unread_ = false;  // it has read nothing, because a client has more reads
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
-  std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`
-  std::vector<ValueChange> changes_;                 // kept for the next batch, with their memory
-  size_t change_count_ = 0;
+  ChangeList looks_;     // by the `count` of their requests
+  uint64_t now_ms_ = 0;  // the store's time, once the reads have been done
+  ChangeList changes_;
   std::vector<KeyChanges> key_changes_;
   std::vector<uint32_t> places_;  // a hash table: positions in key_changes_, and 1 more; 0: none
   std::vector<KeyModifier> modifiers_;

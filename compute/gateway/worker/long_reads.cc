@@ -25,6 +25,7 @@ Task<bool> LongReads::RunPart(Session& session, size_t most_bytes, Values& value
     const size_t keys = std::min(part_keys_, reads.size() - next_read_);
     batch_->values_.set_most_bytes(most_bytes);
     co_await session.AsyncMultiGet(std::span(reads).subspan(next_read_, keys), batch_->values_);
+    batch_->now_ms_ = session.StoreTimeMs();
   }
   const bool has_read_all = AnswerReads();
   has_begun_reply_ = has_begun_reply_ || !part_.empty();
@@ -67,7 +68,8 @@ bool LongReads::AnswerReads() {
     const size_t behind = request.first + Batch::KeysOf(request);
     for (; next_read_ < behind && !reply_->is_refused(); ++next_read_) {
       if (next_read_ >= end || values.is_left_out(next_read_ - part_begin_)) return false;
-      reply_->Add(values[next_read_ - part_begin_]);
+      const size_t i = next_read_ - part_begin_;
+      reply_->Add(values[i], values.expiry(i), batch_->now_ms_);
     }
     if (reply_->is_refused()) {
       batch_->failed_.push_back(request.command);

@@ -90,7 +90,7 @@ void Transaction::Prepare(Queued& queued, ScriptCache& scripts, const AnswerAtOn
     for (size_t i = 1; i < words.size(); ++i) changes_.emplace_back().ParseKey(id, words[i]);
   };
   switch (command.id) {
-    case CommandId::kMget: add_for_each_key(CommandId::kGet); break;
+    case CommandId::kMget: add_for_each_key(command.id); break;
     case CommandId::kExists:
     case CommandId::kDel: add_for_each_key(command.id); break;
     case CommandId::kMset:
@@ -119,7 +119,7 @@ void Transaction::Prepare(Queued& queued, ScriptCache& scripts, const AnswerAtOn
         queued.reply = answer_at_once(command, words);
         break;
       }
-      const std::string refusal = changes_.emplace_back().Parse(command, words);
+      const std::string refusal = changes_.emplace_back().Parse(command, words, is_resp3);
       if (!refusal.empty()) refuse(refusal);
     }
   }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "compute/gateway/commands/refusals.h"
+#include "compute/gateway/commands/value_change.h"
 #include "compute/gateway/protocol/glob.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
@@ -20,6 +21,7 @@ constexpr uint64_t kMostPerScan = 100'000;
 constexpr size_t kMostBoundBytes = 1024;
 static_assert(kMaxKeyBytes < kMostBoundBytes);
 
+constexpr std::string_view kString = "string";  // a type
 constexpr std::string_view kInvalidCursor = "ERR invalid cursor";
 
 // With leading zeros, as Redis takes cursors.
@@ -35,8 +37,6 @@ void Refuse(std::string_view line, ReplyWriter& reply, LongList& list) {
   list.Clear();
   reply.Error(line);
 }
-
-Error Wrong(std::string_view line) { return MakeError(Code::kInvalidArgument, std::string(line)); }
 
 Task<void> AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply) {
   // It learns how many keys there are, and so is kept.
@@ -55,7 +55,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
       const bool is_known = arguments.size() == 1 ||
                             (arguments.size() == 2 &&
                              (IsWord(arguments[1], "sync") || IsWord(arguments[1], "async")));
-      if (!is_known) return Wrong(kSyntaxError);
+      if (!is_known) return Refusal(kSyntaxError);
       break;
     }
     case CommandId::kScanRange:
@@ -70,7 +70,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
     case CommandId::kKeys: walk.pattern_ = arguments[1]; break;
     default: break;
   }
-  if (walk.pattern_.size() > kMostPatternBytes) return Wrong(kPatternTooLong);
+  if (walk.pattern_.size() > kMostPatternBytes) return Refusal(kPatternTooLong);
   return walk;
 }
 
@@ -78,7 +78,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
 Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
                        const ScanPositions& positions) {
   const std::optional<uint64_t> cursor = ParseNumber(arguments[1]);
-  if (!cursor) return Wrong(kInvalidCursor);
+  if (!cursor) return Refusal(kInvalidCursor);
   range_.limit = 10;
   range_.to_bookmark = true;
   if (*cursor != 0) {
@@ -90,19 +90,20 @@ Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
     }
   }
   for (size_t i = 2; i < arguments.size(); i += 2) {
-    if (i + 1 == arguments.size()) return Wrong(kSyntaxError);
+    if (i + 1 == arguments.size()) return Refusal(kSyntaxError);
     const std::string_view value = arguments[i + 1];
     if (IsWord(arguments[i], "match")) {
       pattern_ = value;
     } else if (IsWord(arguments[i], "count")) {
       const std::optional<int64_t> count = ParseInteger(value);
-      if (!count) return Wrong(kNoInteger);
-      if (*count < 1) return Wrong(kSyntaxError);
+      if (!count) return Refusal(kNoInteger);
+      if (*count < 1) return Refusal(kSyntaxError);
       range_.limit = std::min(static_cast<uint64_t>(*count), kMostPerScan);
     } else if (IsWord(arguments[i], "type")) {
-      is_of_no_type_ = !IsWord(value, "string");
+      type_ = value;
+      std::ranges::transform(type_, type_.begin(), LowerCase);
     } else {
-      return Wrong(kSyntaxError);
+      return Refusal(kSyntaxError);
     }
   }
   return Ok();
@@ -117,7 +118,7 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
       range_.reverse = true;
       continue;
     }
-    if (++i == arguments.size()) return Wrong(kSyntaxError);
+    if (++i == arguments.size()) return Refusal(kSyntaxError);
     if (IsWord(option, "from")) {
       range_.from = arguments[i].substr(0, kMostBoundBytes);
     } else if (IsWord(option, "to")) {
@@ -126,13 +127,19 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
       range_.prefix = arguments[i].substr(0, kMostBoundBytes);
     } else if (is_scan && IsWord(option, "limit")) {
       const std::optional<uint64_t> limit = ParseNumber(arguments[i]);
-      if (!limit) return Wrong(kNoInteger);
+      if (!limit) return Refusal(kNoInteger);
       range_.limit = *limit;
     } else {
-      return Wrong(kSyntaxError);
+      return Refusal(kSyntaxError);
     }
   }
   return Ok();
+}
+
+bool Walk::Lists(std::string_view key, std::string_view value, bool is_composite) const {
+  if (!MatchesGlob(pattern_, key)) return false;
+  if (type_ == kString) return !is_composite;
+  return type_.empty() || TypeName(value, is_composite) == type_;
 }
 
 Task<void> Walk::DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const {
@@ -166,7 +173,8 @@ Task<void> Walk::Run(Session& session, ScanPositions& positions, WalkTurns& turn
 Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& turns,
                       ReplyWriter& reply, LongList& list, bool is_resp3) {
   const bool has_values = id_ == CommandId::kScanRange;
-  range_.keys_only = !has_values;
+  // The first byte of a composite value tells its type.
+  range_.keys_only = !has_values && (type_.empty() || type_ == kString);
   if (!has_values) range_.prefix = LiteralPrefix(pattern_);
   const std::unique_ptr<ScanCursor> cursor = session.Scan(range_);
   uint64_t seen = 0;
@@ -175,6 +183,7 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
   while (co_await cursor->AsyncNext()) {
     const std::string_view key = cursor->key();
     const std::string_view value = cursor->value();  // empty if keys alone are read
+    const bool is_composite = cursor->expiry().is_composite();
     if (slice.IsOver(value.size())) {
       co_await slice.Next();
       if (is_unwanted_()) co_return list.Clear();
@@ -182,7 +191,7 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
     if (turns.must_end()) co_return Refuse(turns.end_error(), reply, list);
     ++seen;
     if (id_ == CommandId::kDbSize) continue;
-    if (!has_values && (is_of_no_type_ || !MatchesGlob(pattern_, key))) continue;
+    if (!has_values && !Lists(key, value, is_composite)) continue;
     for (const std::string_view one : {key, value}) {
       if (list.IsTooLong(one.size())) {
         co_return Refuse(has_values ? "ERR the reply would be too long: use LIMIT"

@@ -42,6 +42,8 @@ class Walk {
       : id_(id), is_unwanted_(std::move(is_unwanted)) {}
   Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
   Status ParseRange(const std::vector<std::string_view>& arguments);
+  // Whether SCAN or KEYS lists the key. `value`: of a composite one, unless `range_` has keys only.
+  bool Lists(std::string_view key, std::string_view value, bool is_composite) const;
   Task<void> DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const;
   Task<void> List(Session& session, ScanPositions& positions, WalkTurns& turns, ReplyWriter& reply,
                   LongList& list, bool is_resp3);
@@ -51,7 +53,7 @@ class Walk {
   std::string pattern_ = "*";
   ScanOptions range_;  // what it reads or deletes
   std::optional<uint64_t> key_count_;
-  bool is_of_no_type_ = false;  // TYPE other than string: nothing matches
+  std::string type_;  // in small letters; empty: any
 };
 
 }  // namespace gossamer::gateway

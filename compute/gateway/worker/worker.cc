@@ -602,32 +602,44 @@ Task<void> Worker::RunPart(Client& client) {
 
 void Worker::StartWalk(Client& client, const Command& command,
                        const std::vector<std::string_view>& arguments) {
-  std::unique_ptr<Walk> walk;
-  if (command.kind == CommandKind::kWalk) {
-    Result<Walk> parsed =
-        Walk::Parse(command, arguments, shared_.positions, [&client] { return client.is_lost(); });
-    if (!parsed) {
-      ReplyWriter(client.out, client.is_resp3).Error(parsed.error().message);
-      metrics_->RecordCommand(NumberOf(command), {}, true);
-      return;
-    }
-    walk = std::make_unique<Walk>(std::move(parsed.value()));
+  Errand errand;
+  Status parsed = Ok();
+  const auto take = [&parsed](auto& to, auto result) {
+    using One = typename std::remove_reference_t<decltype(to)>::element_type;
+    if (result) to = std::make_unique<One>(std::move(result.value()));
+    if (!result) parsed = result.error();
+  };
+  if (KeyMove::Has(command.id)) {
+    take(errand.move, KeyMove::Parse(command, arguments));
+  } else if (command.kind == CommandKind::kWalk) {
+    take(errand.walk, Walk::Parse(command, arguments, shared_.positions,
+                                  [&client] { return client.is_lost(); }));
+  }
+  if (!parsed) {
+    ReplyWriter(client.out, client.is_resp3).Error(parsed.error().message);
+    metrics_->RecordCommand(NumberOf(command), {}, true);
+    return;
   }
   client.is_busy = true;
   ++walks_;
   if (command.id == CommandId::kScanRange) ++range_walks_;
   std::vector<std::string> words;
   for (const std::string_view word : arguments) words.emplace_back(word.substr(0, kMostWord));
-  session_->Spawn(RunWalk(client, std::move(walk), &command, std::move(words)));
+  session_->Spawn(RunWalk(client, std::move(errand), &command, std::move(words)));
 }
 
-Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
+Task<void> Worker::RunWalk(Client& client, Errand errand, const Command* command,
                            std::vector<std::string> words) {
   const Clock::time_point begin = Clock::now();
   const size_t before = client.out.size();
   LongList list(shared_.memory);
-  if (walk != nullptr) {
-    co_await walk->Run(*session_, shared_.positions, turns_, client.out, list, client.is_resp3);
+  if (errand.move != nullptr) {
+    ClientMemory::Holding held(shared_.memory, ClientMemory::Use::kRequests);
+    held.Set(errand.move->held_bytes());
+    co_await errand.move->Run(*session_, client.out, client.is_resp3);
+  } else if (errand.walk != nullptr) {
+    co_await errand.walk->Run(*session_, shared_.positions, turns_, client.out, list,
+                              client.is_resp3);
   } else {
     const auto answer = [&](const Command& one, const std::vector<std::string_view>& arguments) {
       return AnswerAtOnce(client, one, arguments);
@@ -638,7 +650,8 @@ Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Com
   const bool is_error = client.out.size() > before && client.out[before] == '-';
   client.Append(list.TakePieces());
   metrics_->RecordCommand(NumberOf(*command), duration, is_error);
-  const std::optional<uint64_t> keys = walk == nullptr ? std::nullopt : walk->key_count();
+  const std::optional<uint64_t> keys =
+      errand.walk == nullptr ? std::nullopt : errand.walk->key_count();
   if (keys) shared_.key_count.store(static_cast<int64_t>(*keys), std::memory_order_relaxed);
   if (shared_.slow_log.IsSlow(duration)) {
     shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),

@@ -48,6 +48,7 @@
 #include "compute/gateway/script/script.h"
 #include "compute/gateway/worker/batch.h"
 #include "compute/gateway/worker/client_queues.h"
+#include "compute/gateway/worker/key_move.h"
 #include "compute/gateway/worker/long_reads.h"
 #include "compute/gateway/worker/scan_positions.h"
 #include "compute/gateway/worker/transaction.h"
@@ -164,8 +165,13 @@ class Worker {
   // Also of EXEC and WATCH.
   void StartWalk(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
-  // `walk`: null of EXEC and WATCH. `words`: the request.
-  Task<void> RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
+  // What a command does that runs by itself: one of both, or none, of EXEC and WATCH.
+  struct Errand {
+    std::unique_ptr<Walk> walk;
+    std::unique_ptr<KeyMove> move;
+  };
+  // `words`: the request.
+  Task<void> RunWalk(Client& client, Errand errand, const Command* command,
                      std::vector<std::string> words);
   // Sends the answers of a client that is not busy, and goes on with it.
   void Release(Client& client);

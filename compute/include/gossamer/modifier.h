@@ -14,7 +14,8 @@ class ValueModifier {
   enum class Kind : uint8_t {
     kKeep,    // the key stays as it is
     kPut,     // it gets `value`
-    kTouch,   // it keeps its value, and gets `expiry`; of an absent key, the same as kKeep
+    kTouch,   // it keeps its value, whether composite or not, and gets the time of `expiry`; of an
+              // absent key, the same as kKeep
     kDelete,  // it is deleted; likewise
   };
   struct Change {

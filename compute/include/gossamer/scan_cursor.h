@@ -43,7 +43,7 @@ struct ScanEntry {
   uint32_t length = 0;          // of what is behind the key
   uint8_t key_bytes = 0;
   Kind kind = Kind::kInline;
-  // 0: the key never expires. Otherwise it does, and unless `kind` is kAway the time is so many
+  // 0: the leaf stores no time. Otherwise it does, and unless `kind` is kAway the time is so many
   // bytes behind the key, less one.
   uint8_t expiry_at = 0;
 
@@ -52,7 +52,7 @@ struct ScanEntry {
   std::string_view Value(const std::string_view* away) const {
     return kind == Kind::kAway ? away[length] : std::string_view(bytes + key_bytes, length);
   }
-  // In milliseconds since 1970; 0: never. `away`: the times that kAway refers to.
+  // As Expiry::FromStored takes it. `away`: the times that kAway refers to.
   uint64_t ExpiresAt(const uint64_t* away) const {
     if (expiry_at == 0) return 0;
     if (kind == Kind::kAway) return away[length];
@@ -99,10 +99,7 @@ class ScanCursor {
   std::string_view key() const { return next_[-1].key(); }
   std::string_view value() const { return next_[-1].Value(away_); }
   // When the key expires; it may have done so by now.
-  Expiry expiry() const {
-    const uint64_t ms = next_[-1].ExpiresAt(away_expiries_);
-    return ms == 0 ? Expiry::Never() : Expiry::At(ms);
-  }
+  Expiry expiry() const { return Expiry::FromStored(next_[-1].ExpiresAt(away_expiries_)); }
   virtual const Status& status() const = 0;
   // With `salvage`: the ranges skipped so far, in order.
   virtual std::span<const MissingKeys> missing() const { return {}; }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "gossamer/expiry.h"
 #include "gossamer/status.h"
 
 namespace gossamer {
@@ -41,6 +42,9 @@ class Values {
     return MakeError(slot.code, bytes_.substr(slot.at, slot.size));
   }
 
+  // When key `i`, whose value is there, expires.
+  Expiry expiry(size_t i) const { return slots_[i].expiry; }
+
   // For the store: starts anew, with `count` keys that are not found.
   void Reset(size_t count) {
     bytes_.clear();
@@ -52,10 +56,14 @@ class Values {
     slots_[i] = {.is_left_out = true, .code = Code::kInvalidArgument};
     is_full_ = true;
   }
-  void Set(size_t i, std::string_view value) { slots_[i] = Append(value, true, {}); }
-  void Set(size_t i, const Result<std::string>& result) {
+  void Set(size_t i, std::string_view value, Expiry expiry = {}) {
+    slots_[i] = Append(value, true, {});
+    slots_[i].expiry = expiry;
+  }
+  void Set(size_t i, const Result<std::string>& result, Expiry expiry = {}) {
     slots_[i] = result ? Append(result.value(), true, {})
                        : Append(result.error().message, false, result.error().code);
+    slots_[i].expiry = expiry;
   }
 
  private:
@@ -65,13 +73,17 @@ class Values {
     bool is_value = false;
     bool is_left_out = false;
     Code code = Code::kNotFound;
+    Expiry expiry = {};
   };
 
   Slot Append(std::string_view bytes, bool is_value, Code code) {
     const uint64_t at = bytes_.size();
     bytes_ += bytes;
-    return {
-        .at = at, .size = static_cast<uint32_t>(bytes.size()), .is_value = is_value, .code = code};
+    return {.at = at,
+            .size = static_cast<uint32_t>(bytes.size()),
+            .is_value = is_value,
+            .code = code,
+            .expiry = {}};
   }
 
   std::string bytes_;

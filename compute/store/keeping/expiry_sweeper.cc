@@ -40,7 +40,7 @@ Task<Result<std::optional<ExpirySweeper::Sample>>> LookAtOne(Tree& tree, Random&
     leaf->unit(number).ForEach([&](const Entry& entry) {
       ++sample->keys;
       sample->expiring += entry.expires() ? 1 : 0;
-      sample->expired += entry.expires() && entry.expires_at <= now_ms ? 1 : 0;
+      sample->expired += entry.HasExpiredAt(now_ms) ? 1 : 0;
     });
   }
   co_return sample;

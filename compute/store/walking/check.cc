@@ -194,7 +194,7 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
     const GroupView& unit = leaf.unit(number);
     unit.ForEach([&](const Entry& entry) {
       const Key key(unit.prefix(), entry.key);
-      const bool has_expired = entry.expires() && entry.expires_at <= now_ms;
+      const bool has_expired = entry.HasExpiredAt(now_ms);
       ++(has_expired ? report_.expired_keys : report_.keys);
       const uint64_t hash = entry.is_long() ? entry.key_hash() : KeyHash(key);
       CheckPlace(pointer, leaf, number, hash, key);

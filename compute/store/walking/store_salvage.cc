@@ -52,7 +52,7 @@ struct Pair {
   Expiry expiry;
 };
 std::optional<Pair> Complete(LeafFinder& finder, const SalvageReport& report, const Entry& entry) {
-  const Expiry expiry = entry.expires() ? Expiry::At(entry.expires_at) : Expiry::Never();
+  const Expiry expiry = Expiry::FromStored(entry.expires_at);
   if (!entry.has_block()) return Pair{std::string(entry.key), std::string(entry.stored), expiry};
   const BlockRef block = entry.block();
   if (report.unreachable.contains(ToInteger(block.ptr().server()))) return std::nullopt;

@@ -36,11 +36,11 @@ bool Getter::Begin(KeyView key, Begun& begun) {
 }
 
 // The plain case takes one coroutine, and no copy of a path.
-Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
+Task<Result<std::string>> Getter::GetUntilDone(KeyView key, uint64_t* expires_at) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
   Begun begun;
-  if (!Begin(key, begun)) co_return co_await FinishUntilDone(op, key, nullptr);
+  if (!Begin(key, begun)) co_return co_await FinishUntilDone(op, key, nullptr, expires_at);
   context_.cache.CountHits(1);
   co_await context_.links.Execute(op, begun.batch);
   GetJob::Answer answer;
@@ -48,16 +48,11 @@ Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
     answer = begun.job.Judge(context_, key, key);
     begun.job.TakeGuess(context_, key, answer);
   }
-  if (!answer.is_plain()) co_return co_await FinishUntilDone(op, key, &begun);
+  if (!answer.is_plain()) co_return co_await FinishUntilDone(op, key, &begun, expires_at);
   context_.counters.AddOperation(op.wire, OperationClass::kRead, nullptr);
   if (answer.verdict == GetJob::Verdict::kAbsent) co_return MakeError(Code::kNotFound);
+  if (expires_at != nullptr) *expires_at = answer.expires_at;
   co_return std::string(answer.stored);
-}
-
-Task<Result<std::string>> Getter::GetWithExpiry(KeyView key, uint64_t& expires_at) {
-  const RunningOperations::Scope scope(context_.running);
-  Op op = context_.links.Begin();
-  co_return co_await FinishUntilDone(op, key, nullptr, &expires_at);
 }
 
 Task<Result<std::string>> Getter::FinishUntilDone(Op& op, KeyView key, Begun* begun,

@@ -33,9 +33,7 @@ class Getter {
     return Finish(op, key, nullptr, expires_at);
   }
   // The same as an operation of its own, with lost queue pairs replaced. Counted.
-  Task<Result<std::string>> GetUntilDone(KeyView key);
-  // The same, with the time when the key expires; 0: never.
-  Task<Result<std::string>> GetWithExpiry(KeyView key, uint64_t& expires_at);
+  Task<Result<std::string>> GetUntilDone(KeyView key, uint64_t* expires_at = nullptr);
 
  private:
   // Removes a key that may have expired. Returns true if it had: then it is absent.

@@ -46,7 +46,7 @@ Task<void> ManyGetter::Work(Run& run) {
       if (!answer.is_plain() || is_too_much) {
         run.rest.push_back(static_cast<uint32_t>(first + i));
       } else if (answer.verdict == GetJob::Verdict::kFound) {
-        run.values.Set(first + i, answer.stored);
+        run.values.Set(first + i, answer.stored, Expiry::FromStored(answer.expires_at));
       }
     }
     chunk->GiveBuffersBack();
@@ -70,9 +70,11 @@ Task<void> ManyGetter::WorkOnRest(Run& run) {
       run.values.LeaveOut(position);
       continue;
     }
-    const Result<std::string> value = co_await single_.GetUntilDone(run.keys[position]);
+    uint64_t expires_at = 0;
+    const Result<std::string> value =
+        co_await single_.GetUntilDone(run.keys[position], &expires_at);
     if (value) run.largest = std::max(run.largest, value.value().size());
-    run.values.Set(position, value);
+    run.values.Set(position, value, Expiry::FromStored(expires_at));
     if (run.workers.running() > WindowFor(run.largest)) co_return;
     StartOnRest(run, run.largest);
   }

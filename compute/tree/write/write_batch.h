@@ -88,7 +88,7 @@ class WriteBatch {
   Expiry expiry(size_t position) const { return pairs_[IndexOf(position)].expiry; }
   // Of a modification, that is not known before it is done.
   bool MayExpire(size_t position) const {
-    return mode_ == WriteMode::kModify || !expiry(position).is_never();
+    return mode_ == WriteMode::kModify || expiry(position).is_stored();
   }
   // What a leaf stores for the write: the value, or the reference to its block. Without the time
   // when it expires.

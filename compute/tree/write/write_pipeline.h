@@ -51,7 +51,7 @@ class WritePipeline {
 
   // Whether a write can be plain, as far as that is known without its leaf.
   bool MayBePlain(KeyView key, std::string_view value, Expiry expiry) const {
-    return key.size() <= context_.store.inline_limits.KeyBytes(!expiry.is_never()) &&
+    return key.size() <= context_.store.inline_limits.KeyBytes(expiry.is_stored()) &&
            value.size() <= WriteBatch::kLongestTogether;
   }
   // Does the plain writes of `batch` and sets their results. The others are left to the caller, in

@@ -1,0 +1,75 @@
+// CompositeCommand: what a command does to a hash or a set, such as HSET, HGETALL and SADD.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compute/gateway/commands/command_table.h"
+#include "compute/gateway/commands/composite.h"
+#include "compute/gateway/commands/key_state.h"
+#include "compute/gateway/protocol/reply_writer.h"
+
+namespace gossamer::gateway {
+
+class CompositeCommand {
+ public:
+  static bool Has(CommandId id);
+
+  // What `arguments` ask for, whose bytes outlive this. Requires: Has(command.id).
+  // Returns the error reply, without the '-', if they ask for nothing that can be done; else "".
+  std::string Parse(const Command& command, const std::vector<std::string_view>& arguments,
+                    bool is_resp3);
+  // Makes of a key's state the next one. May be called again with another state: the last call
+  // counts.
+  KeyEffect Apply(KeyState& state);
+  // Of a command that only reads.
+  void Read(const KeyLook& look);
+  // The whole reply, of the last Apply or Read.
+  std::string_view reply() const { return reply_; }
+  // Forgets it, if it takes much.
+  void GiveBackMemory() {
+    constexpr size_t kSmallBytes = 1024;
+    if (reply_.capacity() > kSmallBytes) reply_ = {};
+  }
+
+ private:
+  std::string ParseRandom(const std::vector<std::string_view>& arguments);
+  std::string ParseScan(const std::vector<std::string_view>& arguments);
+  std::string ParseScanOptions(const std::vector<std::string_view>& arguments);
+  ReplyWriter Writer() { return {reply_, is_resp3_}; }
+  KeyEffect Refuse(std::string_view line);
+  bool IsChange() const;
+  // Each changes `edit`, and writes the reply; false: nothing has changed, or it is refused.
+  bool SetFields(CompositeEdit& edit);
+  bool Increment(CompositeEdit& edit);
+  bool IncrementByFloat(CompositeEdit& edit);
+  bool AddMembers(CompositeEdit& edit);
+  bool RemoveItems(CompositeEdit& edit);
+  bool Pop(CompositeEdit& edit);
+  bool Edit(CompositeEdit& edit);
+  void ReadOne(const CompositeView& view);
+  void ReadSome(std::optional<std::string_view> bytes);
+  void List(const std::vector<CompositeItem>& items);
+  void Draw(const std::vector<CompositeItem>& items);
+  void Scan(const std::vector<CompositeItem>& items);
+
+  CommandId id_ = CommandId::kHGet;
+  CompositeType type_ = CompositeType::kHash;
+  bool is_resp3_ = false;
+  bool answers_ok_ = false;                 // HMSET
+  std::vector<std::string_view> operands_;  // fields, or fields and values, or members
+  int64_t number_ = 0;                      // to add, or how many to return
+  long double float_ = 0;                   // to add
+  bool has_count_ = false;                  // of items to return
+  bool with_values_ = false;                // likewise
+  std::string_view pattern_;                // of HSCAN and SSCAN
+  std::string late_refusal_;                // likewise, unless the key is absent
+  std::string reply_;
+};
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,208 @@
+#include "compute/gateway/worker/key_move.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "compute/gateway/commands/refusals.h"
+#include "compute/gateway/protocol/reply_writer.h"
+#include "compute/gateway/protocol/words.h"
+#include "proto/store_parameters.h"
+
+namespace gossamer::gateway {
+namespace {
+
+// Others write the old key whenever it has been copied.
+constexpr int kMostTries = 64;
+// Of values, before the keys that are left are not looked at.
+constexpr uint64_t kMostRead = uint64_t{1} << 20;
+constexpr uint64_t kNodeBytes = 128;  // of a pair in a map
+constexpr std::string_view kContended =
+    "TRYAGAIN others change the key all the time: both keys exist now";
+
+Fingerprint Of(std::optional<std::string_view> value, Expiry expiry) {
+  return value ? Fingerprint(*value, expiry) : Fingerprint();
+}
+
+// Puts a value where there is none, or `replaceable`, or anything.
+class PutIf final : public ValueModifier {
+ public:
+  PutIf(std::string_view value, Expiry expiry, bool must_be_absent,
+        const Fingerprint& replaceable = {})
+      : value_(value),
+        expiry_(expiry),
+        must_be_absent_(must_be_absent),
+        replaceable_(replaceable) {}
+
+  Change Modify(std::optional<std::string_view> value, Expiry expiry) override {
+    has_put_ = !must_be_absent_ || !value || Of(value, expiry) == replaceable_;
+    return has_put_ ? Change{Kind::kPut, value_, expiry_} : Change{};
+  }
+  bool wants_value() const override { return must_be_absent_; }
+  bool has_put() const { return has_put_; }
+
+ private:
+  const std::string_view value_;
+  const Expiry expiry_;
+  const bool must_be_absent_;
+  const Fingerprint replaceable_;
+  bool has_put_ = false;
+};
+
+class DeleteSeen final : public ValueModifier {
+ public:
+  explicit DeleteSeen(const Fingerprint& seen) : seen_(seen) {}
+
+  Change Modify(std::optional<std::string_view> value, Expiry expiry) override {
+    is_seen_ = Of(value, expiry) == seen_;
+    return is_seen_ ? Change{Kind::kDelete, {}, {}} : Change{};
+  }
+  bool is_seen() const { return is_seen_; }
+
+ private:
+  const Fingerprint seen_;
+  bool is_seen_ = false;
+};
+
+}  // namespace
+
+bool KeyMove::Has(CommandId id) {
+  return id == CommandId::kRename || id == CommandId::kRenamenx || id == CommandId::kCopy ||
+         id == CommandId::kMsetnx;
+}
+
+Result<KeyMove> KeyMove::Parse(const Command& command,
+                               const std::vector<std::string_view>& arguments) {
+  KeyMove move(command.id);
+  if (move.id_ == CommandId::kMsetnx) {
+    BOOST_OUTCOME_TRYV(move.ParsePairs(arguments));
+    return move;
+  }
+  move.from_ = arguments[1];
+  move.to_ = arguments[2];
+  move.must_be_absent_ = move.id_ == CommandId::kRenamenx;
+  if (move.id_ == CommandId::kCopy) {
+    BOOST_OUTCOME_TRYV(move.ParseCopy(arguments));
+  }
+  return move;
+}
+
+// COPY source destination [DB index] [REPLACE]
+Status KeyMove::ParseCopy(const std::vector<std::string_view>& arguments) {
+  must_be_absent_ = true;
+  for (size_t i = 3; i < arguments.size(); ++i) {
+    if (IsWord(arguments[i], "replace")) {
+      must_be_absent_ = false;
+    } else if (IsWord(arguments[i], "db") && i + 1 < arguments.size()) {
+      const std::optional<int64_t> database = ParseInteger(arguments[++i]);
+      if (!database) return Refusal(kNoInteger);
+      if (*database != 0) return Refusal("ERR DB index is out of range");
+    } else {
+      return Refusal(kSyntaxError);
+    }
+  }
+  if (from_ == to_) return Refusal("ERR source and destination objects are the same");
+  return Ok();
+}
+
+Status KeyMove::ParsePairs(const std::vector<std::string_view>& arguments) {
+  if (arguments.size() % 2 == 0) return Refusal(WrongNumberOfArguments("msetnx"));
+  for (size_t i = 1; i < arguments.size(); i += 2) {
+    const size_t bytes = arguments[i + 1].size();
+    if (bytes > kMaxValueBytes) return Refusal(ValueTooLong(bytes));
+    pairs_.insert_or_assign(std::string(arguments[i]), arguments[i + 1]);
+  }
+  return Ok();
+}
+
+uint64_t KeyMove::held_bytes() const {
+  uint64_t bytes = from_.size() + to_.size();
+  for (const auto& [key, value] : pairs_) bytes += key.size() + value.size() + kNodeBytes;
+  return bytes;
+}
+
+Task<void> KeyMove::Run(Session& session, std::string& out, bool is_resp3) {
+  Task<std::string> task = id_ == CommandId::kMsetnx ? SetAll(session) : Move(session);
+  const std::string refusal = co_await std::move(task);
+  ReplyWriter reply(out, is_resp3);
+  if (!refusal.empty()) co_return reply.Error(refusal);
+  id_ == CommandId::kRename ? reply.Ok() : reply.Integer(number_);
+}
+
+Task<std::string> KeyMove::Move(Session& session) {
+  number_ = 0;
+  Fingerprint copied;  // by an earlier try
+  for (int i = 0; i < kMostTries; ++i) {
+    const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(from_);
+    const bool is_absent = !found && (found.error().code == Code::kNotFound ||
+                                      found.error().code == Code::kInvalidArgument);
+    if (!found && !is_absent) co_return ErrorLine(found.error());
+    if (is_absent && number_ != 0) co_return "";  // somebody else has deleted it since
+    if (is_absent) co_return id_ == CommandId::kCopy ? "" : "ERR no such key";
+    if (from_ == to_) co_return "";
+    const auto& [value, expiry] = found.value();
+    PutIf put(value, expiry, must_be_absent_, copied);
+    const Status done = co_await session.AsyncModify(to_, put);
+    if (!done) co_return ErrorLine(done.error());
+    if (!put.has_put()) co_return "";
+    number_ = 1;
+    if (id_ == CommandId::kCopy) co_return "";
+    copied = Fingerprint(value, expiry);
+    const Result<bool> is_deleted = co_await DeleteIf(session, from_, copied);
+    if (!is_deleted) co_return ErrorLine(is_deleted.error());
+    if (is_deleted.value()) co_return "";
+  }
+  co_return std::string(kContended);
+}
+
+Task<Result<bool>> KeyMove::DeleteIf(Session& session, std::string_view key,
+                                     const Fingerprint& seen) {
+  DeleteSeen deletion(seen);
+  const Status done = co_await session.AsyncModify(key, deletion);
+  if (!done) co_return done.error();
+  co_return deletion.is_seen();
+}
+
+Task<std::string> KeyMove::SetAll(Session& session) {
+  std::vector<std::string_view> keys;
+  for (const auto& [key, value] : pairs_) keys.push_back(key);
+  Values values;
+  values.set_most_bytes(kMostRead);  // what they have does not matter
+  co_await session.AsyncMultiGet(keys, values);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (values.is_left_out(i)) continue;
+    if (values[i]) co_return "";
+    if (values[i].error().code != Code::kNotFound) co_return ErrorLine(values[i].error());
+  }
+  std::vector<PutIf> puts;
+  puts.reserve(pairs_.size());
+  std::vector<KeyModifier> modifiers;
+  for (const auto& [key, value] : pairs_) {
+    modifiers.push_back({key, &puts.emplace_back(value, Expiry::Never(), true)});
+  }
+  std::vector<Status> results(puts.size(), Ok());
+  co_await session.AsyncMultiModify(modifiers, results);
+  std::vector<std::string_view> set;
+  std::string refusal;
+  for (size_t i = 0; i < puts.size(); ++i) {
+    if (!results[i]) refusal = ErrorLine(results[i].error());
+    if (results[i] && puts[i].has_put()) set.push_back(keys[i]);
+  }
+  number_ = set.size() == keys.size() ? 1 : 0;
+  if (number_ == 1) co_return "";
+  const Status taken_back = co_await TakeBack(session, set);
+  if (refusal.empty() && !taken_back) refusal = ErrorLine(taken_back.error());
+  co_return refusal;
+}
+
+Task<Status> KeyMove::TakeBack(Session& session, const std::vector<std::string_view>& set) {
+  Status status = Ok();
+  for (const std::string_view key : set) {
+    const Fingerprint seen(pairs_.find(std::string(key))->second, Expiry::Never());
+    const Result<bool> done = co_await DeleteIf(session, key, seen);
+    if (!done) status = done.error();
+  }
+  co_return status;
+}
+
+}  // namespace gossamer::gateway
