@@ -48,6 +48,9 @@ std::optional<std::pair<int64_t, int64_t>> PositionsOf(int64_t size, int64_t fir
 
 // Bits of a value that Redis takes.
 constexpr int64_t kMostBits = int64_t{1} << 32;
+constexpr std::string_view kTooMuchTogether =
+    "the answers to this and other commands are too long together: nothing of it was done, send "
+    "fewer at a time";
 constexpr std::string_view kNoIdleTimes = "ERR Gossamer does not note when a key was last used";
 constexpr std::string_view kNoFrequencies = "ERR Gossamer does not count how often a key is used";
 
@@ -448,8 +451,15 @@ void ValueChange::ParseSet(std::string_view key, std::string_view value,
   set_ = options;
 }
 
+size_t ValueChange::answer_bytes() const {
+  if (CompositeCommand::Has(id_)) return composite_.reply().size();
+  if (id_ == CommandId::kEval) return script_->reply().size();
+  return text_ ? text_->size() : 0;
+}
+
 void ValueChange::GiveBackMemory() {
   text_.reset();
+  script_.reset();
   composite_.GiveBackMemory();
 }
 
@@ -680,22 +690,50 @@ void ValueChange::Answer(ReplyWriter& reply) const {
 }
 
 ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, Expiry expiry) {
-  state_.value = value ? std::optional<std::string>(*value) : std::nullopt;
-  state_.expiry = expiry.OfPlain();
-  state_.is_composite = expiry.is_composite();
+  values_.GiveBack();
+  replies_.GiveBack();
+  is_too_long_ = false;
+  // The value, and what it becomes.
+  is_put_off_ = value && !is_never_put_off_ && !values_.Take(2 * value->size());
+  if (is_put_off_) return {};
+  state_ = {.value = {},
+            .expiry = expiry.OfPlain(),
+            .now_ms = now_ms_,
+            .is_composite = expiry.is_composite()};
+  if (value) state_.value.emplace(*value);
   if (expected_) {
     is_outdated_ = *expected_ != (value ? Fingerprint(*value, expiry) : Fingerprint());
     if (is_outdated_) return {};
   }
   auto effect = ValueChange::Effect::kNone;
-  for (ValueChange* one = first_; one != nullptr; one = one->next_) {
-    effect = std::max(effect, one->Apply(state_));
-  }
+  is_too_long_ = !ApplyAll(effect);
+  if (is_too_long_) return {};
   if (effect == ValueChange::Effect::kNone) return {};
   if (!state_.value) return {Kind::kDelete, {}, {}};
   const Expiry after = state_.is_composite ? state_.expiry.OfComposite() : state_.expiry;
   if (effect == ValueChange::Effect::kTouched) return {Kind::kTouch, {}, after};
   return {Kind::kPut, *state_.value, after};
+}
+
+bool KeyChanges::ApplyAll(KeyEffect& effect) {
+  for (ValueChange* one = first_; one != nullptr; one = one->next_) {
+    effect = std::max(effect, one->Apply(state_));
+    if (!replies_.Take(one->answer_bytes())) return false;
+  }
+  return true;
+}
+
+void KeyChanges::SetResult(const Status& result) {
+  is_outdated_ = result && is_outdated_;
+  Status own = result;
+  if (is_outdated_) own = MakeError(Code::kContended);  // the transaction says why
+  if (result && is_too_long_) own = MakeError(Code::kContended, std::string(kTooMuchTogether));
+  for (ValueChange* one = first_; one != nullptr; one = one->next_) {
+    one->result = own;
+    if (!own) one->GiveBackMemory();
+  }
+  state_ = {};
+  values_.GiveBack();
 }
 
 bool KeyChanges::wants_value() const {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "compute/gateway/commands/change_memory.h"
 #include "compute/gateway/commands/command_table.h"
 #include "compute/gateway/commands/composite_command.h"
 #include "compute/gateway/commands/key_state.h"
@@ -99,6 +100,8 @@ class ValueChange {
   Status result = Ok();
   // The answer of the last Apply.
   void Answer(ReplyWriter& reply) const;
+  // Of the last answer, about.
+  size_t answer_bytes() const;
   // Forgets the last answer, if that takes much.
   void GiveBackMemory();
   // The number that it has.
@@ -193,16 +196,26 @@ class KeyScript {
 
 class KeyChanges final : public ValueModifier {
  public:
-  // Each change outlives this, and belongs to no other KeyChanges.
+  // Each change outlives this, and belongs to no other KeyChanges. So does `memory`.
   // `now_ms`: the store's time.
-  KeyChanges(ValueChange& first, uint64_t now_ms) : first_(&first), last_(&first) {
+  KeyChanges(ValueChange& first, uint64_t now_ms, ChangeMemory& memory)
+      : first_(&first),
+        last_(&first),
+        now_ms_(now_ms),
+        values_(memory.OfValues()),
+        replies_(memory.OfReplies()) {
     first.next_ = nullptr;
-    state_.now_ms = now_ms;
   }
   // The changes are done only if the key has what a client that watches it has seen.
   void Expect(const Fingerprint& seen) { expected_ = seen; }
   // Of the last Modify: it had something else.
   bool is_outdated() const { return is_outdated_; }
+  // Likewise: nothing was done, since too much memory was held. To be done again.
+  bool is_put_off() const { return is_put_off_; }
+  // From now on it is done whatever is held.
+  void NeverPutOff() { is_never_put_off_ = true; }
+  // Of all answers.
+  uint64_t answer_bytes() const { return replies_.bytes(); }
   // A change of the same key, behind the others.
   void Add(ValueChange& change) {
     change.next_ = nullptr;
@@ -216,16 +229,24 @@ class KeyChanges final : public ValueModifier {
   bool wants_value() const override;
 
   // Call when the operation has ended.
-  void SetResult(const Status& result) {
-    for (ValueChange* one = first_; one != nullptr; one = one->next_) one->result = result;
-  }
+  void SetResult(const Status& result);
 
  private:
+  // Does the changes to `state_`. Returns false, and they are not to be done, if their answers are
+  // too long.
+  bool ApplyAll(KeyEffect& effect);
+
   ValueChange* first_;
   ValueChange* last_;
+  uint64_t now_ms_;
+  ChangeMemory::Holding values_;
+  ChangeMemory::Holding replies_;
   KeyState state_;
   std::optional<Fingerprint> expected_;
   bool is_outdated_ = false;
+  bool is_put_off_ = false;
+  bool is_never_put_off_ = false;
+  bool is_too_long_ = false;  // the answers
 };
 
 // Whether it is EX, PX, EXAT or PXAT.

@@ -73,7 +73,8 @@ TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
   get_del.Parse(*FindCommand("getdel"), takes, false);
   append.Parse(*FindCommand("append"), appends, false);
   const std::vector<ValueChange*> all = {&increment, &get_del, &append};
-  KeyChanges changes(increment, 0);
+  ChangeMemory memory;
+  KeyChanges changes(increment, 0, memory);
   changes.Add(get_del);
   changes.Add(append);
   for (const std::string_view value : {"5", "7"}) {
@@ -85,6 +86,47 @@ TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
     for (const ValueChange* one : all) one->Answer(reply);
     EXPECT_EQ(replies, value == "5" ? ":6\r\n$1\r\n6\r\n:1\r\n" : ":8\r\n$1\r\n8\r\n:1\r\n");
   }
+}
+
+// What is put off is not done, and is done once others have given memory back.
+TEST(ValueChangeTest, WaitsForMemoryOfOthers) {
+  ChangeMemory memory;
+  ValueChange append;
+  append.Parse(*FindCommand("append"), {"append", "k", "x"}, false);
+  KeyChanges changes(append, 0, memory);
+  const std::string value(1000, 'v');
+  {
+    ChangeMemory::Holding others = memory.OfValues();
+    ASSERT_TRUE(others.Take(ChangeMemory::kMostBytes - 1999));
+    EXPECT_EQ(changes.Modify(value, {}).kind, ValueModifier::Kind::kKeep);
+    EXPECT_TRUE(changes.is_put_off());
+    changes.NeverPutOff();
+    EXPECT_EQ(changes.Modify(value, {}).kind, ValueModifier::Kind::kPut);
+    EXPECT_FALSE(changes.is_put_off());
+  }
+  EXPECT_TRUE(memory.OfValues().Take(ChangeMemory::kMostBytes));
+}
+
+TEST(ValueChangeTest, RefusesAnswersThatAreTooLongTogether) {
+  ChangeMemory memory;
+  ValueChange get_del;
+  get_del.Parse(*FindCommand("getdel"), {"getdel", "k"}, false);
+  const std::string value(1000, 'v');
+  ChangeMemory::Holding others = memory.OfReplies();
+  ASSERT_TRUE(others.Take(ChangeMemory::kMostBytes - 999));
+  {
+    KeyChanges changes(get_del, 0, memory);
+    EXPECT_EQ(changes.Modify(value, {}).kind, ValueModifier::Kind::kKeep);
+    changes.SetResult(Ok());
+    EXPECT_EQ(get_del.result.error().code, Code::kContended);
+    others.GiveBack();
+    EXPECT_EQ(changes.Modify(value, {}).kind, ValueModifier::Kind::kDelete);
+    EXPECT_EQ(changes.answer_bytes(), 1000u);
+    changes.SetResult(Ok());
+    EXPECT_TRUE(get_del.result);
+    EXPECT_FALSE(memory.OfReplies().Take(ChangeMemory::kMostBytes)) << "until it is answered";
+  }
+  EXPECT_TRUE(memory.OfReplies().Take(ChangeMemory::kMostBytes));
 }
 
 }  // namespace

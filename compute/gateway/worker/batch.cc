@@ -25,15 +25,15 @@ constexpr size_t kSmallBytes = size_t{1} << 20;
 constexpr size_t kMostIdleLarge = 2;
 constexpr size_t kLargeBytes = size_t{5} << 20;
 constexpr size_t kKeptKeys = size_t{64} << 10;
-// What a read-modify-write may bring: of a number, and of any value.
-constexpr size_t kNumberBytes = 1024;
-constexpr size_t kAnyValueBytes = kMaxValueBytes;
+// What a read-modify-write brings at least.
+constexpr size_t kChangeBytes = 1024;
 // Keys of a client in a batch, unless they are of one request: their values are in memory together.
 constexpr size_t kMostReads = 1024;
 
-bool IsOfNumbers(CommandId id) {
-  return id == CommandId::kIncr || id == CommandId::kIncrBy || id == CommandId::kDecr ||
-         id == CommandId::kDecrBy || id == CommandId::kIncrByFloat;
+// Whether a change may answer with a whole value.
+bool MayReturnValue(CommandId id) {
+  return id == CommandId::kEval || id == CommandId::kGetDel || id == CommandId::kGetEx ||
+         id == CommandId::kGetSet || id == CommandId::kSet || id == CommandId::kSPop;
 }
 
 // What the store would refuse of an MSET, before anything of it is done. Empty: nothing.
@@ -83,8 +83,7 @@ size_t Batch::held_bytes() const {
   const auto bytes = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
   return bytes(requests_) + bytes(reads_) + bytes(puts_) + bytes(put_results_) +
          looks_.held_bytes() + bytes(deletes_) + bytes(delete_results_) + changes_.held_bytes() +
-         bytes(key_changes_) + bytes(places_) + bytes(modifiers_) + bytes(change_results_) +
-         text_.capacity();
+         bytes(key_changes_) + bytes(places_) + change_run_.held_bytes() + text_.capacity();
 }
 
 size_t Batch::MostIdle() const {
@@ -194,11 +193,16 @@ bool Batch::AddSet(Client& client, const Command& command,
   if (is_plain) {
     AddPut(client, command, {arguments[1], value, options.expiry});
   } else {
-    write_bytes_ += kAnyValueBytes;
+    write_bytes_ += BytesOfChange(command);
     requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
     changes_.Add().ParseSet(arguments[1], value, options);
   }
   return true;
+}
+
+size_t Batch::BytesOfChange(const Command& command) const {
+  return MayReturnValue(command.id) ? std::max<size_t>(kChangeBytes, memory_.expected())
+                                    : kChangeBytes;
 }
 
 bool Batch::AddChange(Client& client, const Command& command,
@@ -210,7 +214,7 @@ bool Batch::AddChange(Client& client, const Command& command,
     return AddError(client, refusal, &command);
   }
   requests_.emplace_back(&client, &command, changes_.size() - 1, kIsChange);
-  write_bytes_ += IsOfNumbers(command.id) ? kNumberBytes : kAnyValueBytes;
+  write_bytes_ += BytesOfChange(command);
   return true;
 }
 
@@ -224,7 +228,7 @@ bool Batch::AddScript(Client& client, const Command& command,
   requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
   const std::string_view key = script->keys().empty() ? std::string_view() : script->keys()[0];
   changes_.Add().ParseScript(std::move(script), key);
-  write_bytes_ += kAnyValueBytes;
+  write_bytes_ += BytesOfChange(command);
   return true;
 }
 
@@ -312,7 +316,7 @@ void Batch::GroupChanges(uint64_t now_ms) {
     if (places_[at] != 0) {
       key_changes_[places_[at] - 1].Add(change);
     } else {
-      key_changes_.emplace_back(change, now_ms);
+      key_changes_.emplace_back(change, now_ms, memory_);
       places_[at] = static_cast<uint32_t>(key_changes_.size());
     }
   }
@@ -320,11 +324,11 @@ void Batch::GroupChanges(uint64_t now_ms) {
 
 Task<void> Batch::RunChanges(Session& session) {
   GroupChanges(session.StoreTimeMs());
-  modifiers_.clear();
-  for (KeyChanges& changes : key_changes_) modifiers_.push_back({changes.key(), &changes});
-  change_results_.assign(modifiers_.size(), Ok());
-  co_await session.AsyncMultiModify(modifiers_, change_results_);
-  for (size_t i = 0; i < modifiers_.size(); ++i) key_changes_[i].SetResult(change_results_[i]);
+  co_await change_run_.Run(session, key_changes_);
+  uint64_t longest = 0;
+  for (const KeyChanges& changes : key_changes_)
+    longest = std::max(longest, changes.answer_bytes());
+  memory_.Learn(longest);
 }
 
 void Batch::Answer() {
@@ -498,10 +502,10 @@ bool Batch::IsLong(Requests requests) const {
 
 std::vector<std::unique_ptr<Batch>> Batch::Split() {
   std::vector<std::unique_ptr<Batch>> parts;
-  auto others = std::make_unique<Batch>(max_key_bytes_, scripts_);
+  auto others = std::make_unique<Batch>(max_key_bytes_, scripts_, memory_);
   for (const Requests requests : RequestsByClient()) {
     const bool is_long = IsLong(requests);
-    if (is_long) parts.push_back(std::make_unique<Batch>(max_key_bytes_, scripts_));
+    if (is_long) parts.push_back(std::make_unique<Batch>(max_key_bytes_, scripts_, memory_));
     Batch& to = is_long ? *parts.back() : *others;
     for (const Request& request : requests) to.Take(*this, request);
   }

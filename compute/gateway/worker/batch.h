@@ -25,6 +25,7 @@
 #include "compute/gateway/commands/value_change.h"
 #include "compute/gateway/connection/client.h"
 #include "compute/gateway/script/script.h"
+#include "compute/gateway/worker/change_run.h"
 #include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
 
@@ -56,9 +57,9 @@ class ChangeList {
 
 class Batch {
  public:
-  // `max_key_bytes`: of the store. `scripts` outlives the batch.
-  Batch(size_t max_key_bytes, ScriptCache& scripts)
-      : max_key_bytes_(max_key_bytes), scripts_(scripts) {}
+  // `max_key_bytes`: of the store. `scripts` and `memory` outlive the batch.
+  Batch(size_t max_key_bytes, ScriptCache& scripts, ChangeMemory& memory)
+      : max_key_bytes_(max_key_bytes), scripts_(scripts), memory_(memory) {}
 
   bool empty() const { return requests_.empty(); }
   bool reads() const { return !reads_.empty(); }
@@ -134,6 +135,7 @@ class Batch {
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);
   void AddPut(Client& client, const Command& command, const KeyValueView& pair);
+  size_t BytesOfChange(const Command& command) const;
   bool AddChange(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
   bool AddScript(Client& client, const Command& command,
@@ -175,6 +177,7 @@ class Batch {
 
   size_t max_key_bytes_;
   ScriptCache& scripts_;
+  ChangeMemory& memory_;
   std::vector<Request> requests_;
   std::vector<Client*> clients_;
   Phase phase_ = Phase::kReads;  // of the last client's last request
@@ -192,8 +195,7 @@ class Batch {
   ChangeList changes_;
   std::vector<KeyChanges> key_changes_;
   std::vector<uint32_t> places_;  // a hash table: positions in key_changes_, and 1 more; 0: none
-  std::vector<KeyModifier> modifiers_;
-  std::vector<Status> change_results_;
+  ChangeRun change_run_;
   std::vector<std::string_view> deletes_;
   std::vector<Status> delete_results_;
   std::string text_;

@@ -133,7 +133,7 @@ std::vector<KeyChanges> Transaction::GroupByKey(uint64_t now_ms) {
     if (change.RunsAlone(now_ms)) continue;
     const auto [place, is_new] = places.emplace(change.key(), groups.size());
     if (is_new) {
-      groups.emplace_back(change, now_ms);
+      groups.emplace_back(change, now_ms, change_memory_);
     } else {
       groups[place->second].Add(change);
     }
@@ -171,16 +171,10 @@ Task<void> Transaction::Execute(Session& session, ScriptCache& scripts, AnswerAt
     if (!has_changed) co_return reply.Error(ErrorLine(has_changed.error()));
     if (has_changed.value()) co_return reply.NullArray();
   }
-  std::vector<KeyModifier> modifiers;
-  for (KeyChanges& group : groups) modifiers.push_back({group.key(), &group});
-  std::vector<Status> results(groups.size(), Ok());
-  if (!groups.empty()) co_await session.AsyncMultiModify(modifiers, results);
-  size_t outdated = 0;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const bool is_outdated = results[i] && groups[i].is_outdated();
-    outdated += is_outdated ? 1 : 0;
-    groups[i].SetResult(is_outdated ? Status(MakeError(Code::kContended)) : results[i]);
-  }
+  ChangeRun run;
+  co_await run.Run(session, groups);
+  const auto outdated =
+      static_cast<size_t>(std::ranges::count_if(groups, &KeyChanges::is_outdated));
   if (outdated != 0 && outdated == groups.size()) co_return reply.NullArray();
   reply.Array(queued_.size());
   for (const Queued& queued : queued_) Answer(queued, reply);
@@ -229,7 +223,7 @@ Transaction* Transactions::Of(const Client& client) {
 
 Transaction& Transactions::Begin(Client& client) {
   client.has_transaction = true;
-  return transactions_.try_emplace(&client, memory_).first->second;
+  return transactions_.try_emplace(&client, memory_, change_memory_).first->second;
 }
 
 void Transactions::End(Client& client) {

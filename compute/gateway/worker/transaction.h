@@ -36,8 +36,9 @@ class Transaction {
   using AnswerAtOnce =
       std::function<std::string(const Command&, const std::vector<std::string_view>&)>;
 
-  // `memory` outlives this.
-  explicit Transaction(ClientMemory& memory) : held_(memory, ClientMemory::Use::kRequests) {}
+  // Both outlive this.
+  Transaction(ClientMemory& memory, ChangeMemory& change_memory)
+      : change_memory_(change_memory), held_(memory, ClientMemory::Use::kRequests) {}
 
   // Whether commands are queued.
   bool is_open() const { return is_open_; }
@@ -87,6 +88,7 @@ class Transaction {
   void Answer(const Queued& queued, ReplyWriter& reply) const;
   void CountMemory();
 
+  ChangeMemory& change_memory_;
   bool is_open_ = false;
   bool is_spoilt_ = false;
   std::vector<Queued> queued_;
@@ -98,8 +100,9 @@ class Transaction {
 
 class Transactions {
  public:
-  // `memory` outlives this.
-  explicit Transactions(ClientMemory& memory) : memory_(memory) {}
+  // Both outlive this.
+  Transactions(ClientMemory& memory, ChangeMemory& change_memory)
+      : memory_(memory), change_memory_(change_memory) {}
 
   // A command of a client that has a transaction, or one about transactions. Queues it, or answers
   // it by `batch`. Returns false, and does nothing, if it is to be done: as ever, or by Run.
@@ -119,6 +122,7 @@ class Transactions {
   Transaction& Begin(Client& client);
 
   ClientMemory& memory_;
+  ChangeMemory& change_memory_;
   std::unordered_map<const Client*, Transaction> transactions_;
 };
 

@@ -131,7 +131,8 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
       acceptor_(std::move(listeners), shared.inboxes),
-      batch_(std::make_unique<Batch>(store.parameters().max_key_bytes, shared.scripts)) {}
+      batch_(std::make_unique<Batch>(store.parameters().max_key_bytes, shared.scripts,
+                                     change_memory_)) {}
 
 Worker::~Worker() = default;
 
@@ -464,7 +465,8 @@ void Worker::StartBatch(bool is_last) {
   if (batch_->empty() || must_wait) return;
   std::unique_ptr<Batch> batch = std::move(batch_);
   if (idle_batches_.empty()) {
-    batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes, shared_.scripts);
+    batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes, shared_.scripts,
+                                     change_memory_);
   } else {
     batch_ = std::move(idle_batches_.back());
     idle_batches_.pop_back();
@@ -737,7 +739,8 @@ void Worker::SwitchStore() {
   session_->WaitAll();
   session_ = std::move(next->session);
   store_ = next->store;
-  batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes, shared_.scripts);
+  batch_ =
+      std::make_unique<Batch>(store_->parameters().max_key_bytes, shared_.scripts, change_memory_);
   idle_batches_.clear();
   shared_.key_count.store(-1, std::memory_order_relaxed);
   next->is_used.set_value();

@@ -188,6 +188,7 @@ class Worker {
   size_t in_flight() const { return batches_ + walks_ + (is_in_part_ ? 1 : 0); }
 
   Shared& shared_;
+  ChangeMemory change_memory_;  // outlives all batches, and what the session still does of them
   Store* store_;
   Inbox& inbox_;
   WorkerMetrics& all_metrics_;
@@ -206,7 +207,7 @@ class Worker {
   std::vector<std::unique_ptr<Batch>> idle_batches_;
   std::vector<Client*> done_;  // clients whose walk or transaction has ended
   std::unordered_map<const Client*, LongReads> long_reads_;
-  Transactions transactions_{shared_.memory};
+  Transactions transactions_{shared_.memory, change_memory_};
   ReadyClients ready_;          // for the next part of their long reads
   Values part_values_;          // of the part in flight
   size_t reading_batches_ = 0;  // of those in flight
