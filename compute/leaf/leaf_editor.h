@@ -95,6 +95,12 @@ struct LeafWrite {
   bool is_noted() const {
     return modification != nullptr && modification->state() == Modification::State::kNoted;
   }
+  // Whether it was that, or was planned for something else than the leaf stores: it begins anew.
+  bool is_undecided() const {
+    const bool is_outdated =
+        modification != nullptr && modification->state() == Modification::State::kOutdated;
+    return is_noted() || is_outdated;
+  }
   // Whether it was applied to an image, and changes nothing there.
   bool HasChangedNothing() const {
     return !status || (modification != nullptr && !modification->is_applied());

@@ -6,6 +6,7 @@ namespace gossamer {
 
 bool Modification::Decide(const std::optional<Entry>& old, NeedsBlock needs_block) {
   using Kind = ValueModifier::Kind;
+  if (is_planned_ && change_.kind == Kind::kKeep) return false;
   if (is_planned_) {
     state_ = rules::MayWritePlanned(IsNoted(old)) ? State::kApplied : State::kOutdated;
     return state_ == State::kApplied;

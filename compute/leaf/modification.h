@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gossamer/modifier.h"
 #include "proto/entry.h"
@@ -55,10 +56,14 @@ class Modification {
   // Whether what to write for `noted` is known: `change` says that.
   bool is_planned() const { return is_planned_; }
   const ValueModifier::Change& change() const { return change_; }
+  // Whether a reader has found that nothing is to be written.
+  bool is_kept_by_plan() const { return is_planned_ && state_ == State::kKept; }
 
   // What was noted is of an earlier lease than the next try of the write would be: its pointer
   // tells nothing then (rule R9).
   void Lose() { state_ = State::kLost; }
+  // A reader has found `stored`; nullopt: the key is absent. Plan follows.
+  void Note(std::optional<Stored> stored) { noted_ = std::move(stored); }
   // Forgets what was noted.
   void Restart() {
     is_planned_ = false;

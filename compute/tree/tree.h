@@ -102,7 +102,7 @@ class Tree final : TreeEvents {
   Merger merger_{context_, leaves_, parents_};
   WritePipeline write_pipeline_{context_, leaves_, committer_, writer_};
   GatheredPuts gathered_puts_{context_, write_pipeline_, writer_};
-  BatchWriter batches_{context_, writer_, write_pipeline_};
+  BatchWriter batches_{context_, get_pipeline_, writer_, write_pipeline_};
   Scanner scanner_{context_, getter_, batches_};
   RangeDeleter range_deleter_{context_, scanner_, batches_, merger_};
 };

@@ -58,25 +58,31 @@ std::shared_ptr<ScriptCall> ScriptCache::Call(const Command& command,
       is_by_digest ? Find(arguments[1]) : Load(arguments[1], refusal);
   if (script == nullptr) return is_by_digest ? refuse(kNoScript) : nullptr;
   const auto first = arguments.begin() + 3;
-  return std::make_shared<ScriptCall>(std::move(script),
-                                      std::vector<std::string>(first, first + *count),
-                                      std::vector<std::string>(first + *count, arguments.end()),
-                                      command.name.ends_with("_ro"), is_resp3);
+  return std::make_shared<ScriptCall>(
+      std::move(script), std::vector<std::string_view>(first, first + *count),
+      std::vector<std::string_view>(first + *count, arguments.end()), command.name.ends_with("_ro"),
+      is_resp3);
 }
 
 std::shared_ptr<const Script> ScriptCache::Load(std::string_view source, std::string& refusal) {
-  std::string sha1 = Sha1Hex(source);
-  if (std::shared_ptr<const Script> known = Find(sha1)) return known;
-  auto script = std::make_shared<const Script>(Script{std::move(sha1), std::string(source)});
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = by_sources_.find(source); known != by_sources_.end()) {
+      return known->second;
+    }
+  }
+  auto script = std::make_shared<const Script>(Script{Sha1Hex(source), std::string(source)});
   refusal = ScriptEngine::OfThread().Check(*script);
   if (!refusal.empty()) return nullptr;
   const std::lock_guard lock(mutex_);
   if (scripts_.size() >= kMostScripts || bytes_ + source.size() > kMostBytes) {
-    scripts_.clear();
-    bytes_ = 0;
+    Forget();
   }
+  // Another thread may have brought it meanwhile.
+  const auto [place, is_new] = scripts_.emplace(script->sha1, script);
+  if (!is_new) return place->second;
+  by_sources_.emplace(script->source, script);
   bytes_ += source.size();
-  scripts_.emplace(script->sha1, script);
   return script;
 }
 
@@ -90,6 +96,11 @@ std::shared_ptr<const Script> ScriptCache::Find(std::string_view sha1) const {
 
 void ScriptCache::Clear() {
   const std::lock_guard lock(mutex_);
+  Forget();
+}
+
+void ScriptCache::Forget() {
+  by_sources_.clear();
   scripts_.clear();
   bytes_ = 0;
 }

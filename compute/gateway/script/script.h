@@ -29,8 +29,9 @@ std::string Sha1Hex(std::string_view text);
 // What EVAL and its kin ask for.
 class ScriptCall final : public KeyScript {
  public:
-  ScriptCall(std::shared_ptr<const Script> script, std::vector<std::string> keys,
-             std::vector<std::string> arguments, bool is_read_only, bool is_resp3)
+  // The bytes of keys and arguments outlive the call.
+  ScriptCall(std::shared_ptr<const Script> script, std::vector<std::string_view> keys,
+             std::vector<std::string_view> arguments, bool is_read_only, bool is_resp3)
       : script_(std::move(script)),
         keys_(std::move(keys)),
         arguments_(std::move(arguments)),
@@ -38,15 +39,15 @@ class ScriptCall final : public KeyScript {
         is_resp3_(is_resp3) {}
 
   // At most one.
-  const std::vector<std::string>& keys() const { return keys_; }
+  const std::vector<std::string_view>& keys() const { return keys_; }
   bool has_key() const override { return !keys_.empty(); }
   ValueChange::Effect Run(ValueChange::State& state) override;
   std::string_view reply() const override { return reply_; }
 
  private:
   const std::shared_ptr<const Script> script_;
-  const std::vector<std::string> keys_;
-  const std::vector<std::string> arguments_;
+  const std::vector<std::string_view> keys_;
+  const std::vector<std::string_view> arguments_;
   const bool is_read_only_;
   const bool is_resp3_;
   std::string reply_;
@@ -70,9 +71,13 @@ class ScriptCache {
 
  private:
   std::shared_ptr<const Script> Find(std::string_view sha1) const;
+  void Forget();  // requires the mutex
+
+  using Scripts = std::unordered_map<std::string_view, std::shared_ptr<const Script>>;
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Script>> scripts_;
+  Scripts scripts_;     // by their digests
+  Scripts by_sources_;  // to be found without a digest
   size_t bytes_ = 0;
 };
 

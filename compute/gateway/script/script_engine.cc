@@ -499,8 +499,7 @@ std::string ScriptEngine::Check(const Script& script) {
   return why;
 }
 
-void ScriptEngine::PushWords(const char* name, const std::vector<std::string>& words) {
-  static_cast<void>(name);
+void ScriptEngine::PushWords(const std::vector<std::string_view>& words) {
   lua_State* const lua = lua_.get();
   lua_createtable(lua, static_cast<int>(words.size()), 0);
   for (size_t i = 0; i < words.size(); ++i) {
@@ -534,8 +533,8 @@ Effect ScriptEngine::Run(const Request& request, ValueChange::State& state, std:
       return 0;
     }
     lua_getfield(inner, LUA_REGISTRYINDEX, kSetWords);
-    engine.PushWords("KEYS", asked.keys);
-    engine.PushWords("ARGV", asked.arguments);
+    engine.PushWords(asked.keys);
+    engine.PushWords(asked.arguments);
     lua_call(inner, 2, 0);
     lua_sethook(inner, CountInstructions, LUA_MASKCOUNT, kMostInstructions);
     lua_pushcfunction(inner, NoteLine);

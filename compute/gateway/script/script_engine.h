@@ -32,8 +32,8 @@ class ScriptEngine {
 
   struct Request {
     const Script& script;
-    const std::vector<std::string>& keys;
-    const std::vector<std::string>& arguments;
+    const std::vector<std::string_view>& keys;
+    const std::vector<std::string_view>& arguments;
     bool is_read_only;
     bool is_resp3;
   };
@@ -75,7 +75,7 @@ class ScriptEngine {
   void Begin();
   // Leaves the script's function on the stack. Returns as Check.
   std::string Push(const Script& script);
-  void PushWords(const char* name, const std::vector<std::string>& words);
+  void PushWords(const std::vector<std::string_view>& words);
   // Does a command whose words are in words_. Sets result_. Returns whether that is no error.
   bool Execute(lua_State* lua);
   std::string_view ExecuteCommand();

@@ -36,6 +36,11 @@ bool MayReturnValue(CommandId id) {
          id == CommandId::kGetSet || id == CommandId::kSet || id == CommandId::kSPop;
 }
 
+size_t BytesOfChange(const Command& command, const ChangeMemory& memory) {
+  return MayReturnValue(command.id) ? std::max<size_t>(kChangeBytes, memory.expected())
+                                    : kChangeBytes;
+}
+
 // What the store would refuse of an MSET, before anything of it is done. Empty: nothing.
 std::string RefusalOfPairs(const Command& command, const std::vector<std::string_view>& arguments,
                            size_t max_key_bytes) {
@@ -193,16 +198,11 @@ bool Batch::AddSet(Client& client, const Command& command,
   if (is_plain) {
     AddPut(client, command, {arguments[1], value, options.expiry});
   } else {
-    write_bytes_ += BytesOfChange(command);
+    write_bytes_ += BytesOfChange(command, memory_);
     requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
     changes_.Add().ParseSet(arguments[1], value, options);
   }
   return true;
-}
-
-size_t Batch::BytesOfChange(const Command& command) const {
-  return MayReturnValue(command.id) ? std::max<size_t>(kChangeBytes, memory_.expected())
-                                    : kChangeBytes;
 }
 
 bool Batch::AddChange(Client& client, const Command& command,
@@ -214,7 +214,7 @@ bool Batch::AddChange(Client& client, const Command& command,
     return AddError(client, refusal, &command);
   }
   requests_.emplace_back(&client, &command, changes_.size() - 1, kIsChange);
-  write_bytes_ += BytesOfChange(command);
+  write_bytes_ += BytesOfChange(command, memory_);
   return true;
 }
 
@@ -228,7 +228,7 @@ bool Batch::AddScript(Client& client, const Command& command,
   requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
   const std::string_view key = script->keys().empty() ? std::string_view() : script->keys()[0];
   changes_.Add().ParseScript(std::move(script), key);
-  write_bytes_ += BytesOfChange(command);
+  write_bytes_ += BytesOfChange(command, memory_);
   return true;
 }
 

@@ -135,7 +135,6 @@ class Batch {
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);
   void AddPut(Client& client, const Command& command, const KeyValueView& pair);
-  size_t BytesOfChange(const Command& command) const;
   bool AddChange(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
   bool AddScript(Client& client, const Command& command,

@@ -91,7 +91,9 @@ GetJob::Answer GetJob::Judge(TreeContext& context, KeyView key, KeyView within,
     return {rules::SaysGoneWithoutLock() ? Verdict::kAbsent : Verdict::kExpired};
   }
   const Verdict verdict = entry->has_block() ? Verdict::kBlock : Verdict::kFound;
-  return {verdict, entry->kind, entry->stored, entry->expires_at};
+  const bool is_block = entry->kind == Entry::Kind::kBlock;
+  return {verdict, entry->kind, entry->stored, entry->expires_at,
+          is_block ? entry->block() : BlockRef{}};
 }
 
 void GetJob::TakeGuess(TreeContext& context, KeyView key, Answer& answer) const {
@@ -115,7 +117,9 @@ void GetJob::TakeBlock(KeyView key, std::span<const std::byte> bytes, Answer& an
 void GetJob::TakeContent(KeyView key, std::string_view content, Answer& answer) {
   std::optional<std::string_view> value = content;
   if (answer.kind == Entry::Kind::kLong) value = BlockReader::ValueOf(key, content);
-  if (value) answer = {Verdict::kFound, answer.kind, *value, answer.expires_at};
+  if (!value) return;
+  answer.verdict = Verdict::kFound;
+  answer.stored = *value;
 }
 
 }  // namespace gossamer

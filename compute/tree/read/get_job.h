@@ -54,6 +54,7 @@ class GetJob {
     std::string_view stored =
         {};                   // of kFound and kBlock; in the buffers that the groups were read to
     uint64_t expires_at = 0;  // likewise; 0: never
+    BlockRef reference{};     // what the leaf has, if `kind` is kBlock
 
     // Whether the get has ended.
     bool is_plain() const { return verdict == Verdict::kFound || verdict == Verdict::kAbsent; }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <ranges>
 #include <utility>
@@ -10,6 +11,27 @@
 #include "common/fabric/workers.h"
 
 namespace gossamer {
+namespace {
+
+// Ranges that touch become one, which may be written as one group.
+void AddTo(std::vector<WriteBatch::Range>& rest, WriteBatch::Range writes) {
+  if (!rest.empty() && rest.back().end == writes.first) {
+    rest.back().end = writes.end;
+  } else {
+    rest.push_back(writes);
+  }
+}
+
+// Has what the pipeline leaves of `size` writes put into `rest`.
+WritePipeline::Tell RestInto(std::vector<WriteBatch::Range>& rest, size_t size) {
+  rest.clear();
+  rest.reserve(size);
+  return [&rest](WriteBatch::Range writes, bool are_left) {
+    if (are_left) AddTo(rest, writes);
+  };
+}
+
+}  // namespace
 
 size_t BatchWriter::FindEnd(const WriteBatch& batch, size_t first, size_t limit,
                             const HighFence& fence) {
@@ -101,18 +123,133 @@ Task<Status> BatchWriter::Expire(std::span<const std::string_view> keys) {
 }
 
 Task<void> BatchWriter::Modify(std::span<const KeyModifier> modifiers, std::span<Status> results) {
+  // The memory of what is noted is nobody else's as long as this runs.
+  const RunningOperations::Scope scope(context_.running);
   const auto scratch = idle_.Take();
-  scratch->pairs.clear();
-  scratch->modifications.clear();
+  co_await ModifyTogether(modifiers, results, plans_at_once_, *scratch);
+  if (scratch->undone.empty()) co_return;
+  scratch->modifiers.clear();
+  for (const size_t index : scratch->undone) scratch->modifiers.push_back(modifiers[index]);
+  scratch->results.assign(scratch->undone.size(), Ok());
+  const auto planned = idle_.Take();
+  co_await ModifyTogether(scratch->modifiers, scratch->results, true, *planned);
+  for (size_t i = 0; i < scratch->undone.size(); ++i) {
+    results[scratch->undone[i]] = scratch->results[i];
+  }
+}
+
+Task<void> BatchWriter::ModifyTogether(std::span<const KeyModifier> modifiers,
+                                       std::span<Status> results, bool are_planned,
+                                       Scratch& scratch) {
+  scratch.pairs.clear();
+  scratch.modifications.clear();
+  scratch.undone.clear();
   const auto inline_bytes = static_cast<size_t>(context_.store.inline_limits.value_bytes);
   for (const KeyModifier& one : modifiers) {
-    scratch->pairs.push_back({one.key, {}, {}});
-    scratch->modifications.emplace_back(*one.modifier, inline_bytes);
+    scratch.pairs.push_back({one.key, {}, {}});
+    scratch.modifications.emplace_back(*one.modifier, inline_bytes);
   }
-  WriteBatch batch(WriteMode::kModify, scratch->pairs, results);
-  batch.set_modifications(scratch->modifications);
-  batch.Sort(scratch->order);
-  co_await Write(batch, scratch->rest);
+  WriteBatch batch(WriteMode::kModify, scratch.pairs, results);
+  batch.set_modifications(scratch.modifications);
+  batch.Sort(scratch.order);
+  std::optional<Moment> began;
+  if (are_planned) {
+    began = context_.links.Now();
+    Planning planning{batch, scratch.pairs};
+    co_await PlanAll(planning);
+    plans_at_once_ = 2 * planning.worth_it >= batch.size();
+  }
+  co_await pipeline_.Write(batch, RestInto(scratch.rest, batch.size()), began);
+  if (!are_planned) {
+    const auto is_kept = [](const Modification& one) {
+      return one.state() == Modification::State::kKept && one.modifier().wants_value();
+    };
+    const auto kept = static_cast<size_t>(std::ranges::count_if(scratch.modifications, is_kept));
+    ChooseUndone(batch, scratch);
+    plans_at_once_ = 2 * (scratch.undone.size() + kept) >= batch.size();
+  }
+  co_await WriteRest(batch, scratch.rest);
+}
+
+void BatchWriter::ChooseUndone(const WriteBatch& batch, Scratch& scratch) {
+  size_t noted = 0;
+  const auto is_to_be_planned = [&batch](size_t position) {
+    return batch.IsAlone(position) && batch.modification(position)->modifier().wants_value();
+  };
+  std::vector<WriteBatch::Range> rest;
+  for (const WriteBatch::Range& range : scratch.rest) {
+    for (size_t position = range.first; position < range.end; ++position) {
+      if (!is_to_be_planned(position)) {
+        AddTo(rest, {position, position + 1});
+        continue;
+      }
+      using State = Modification::State;
+      noted += batch.modification(position)->state() == State::kNoted ? 1 : 0;
+      scratch.undone.push_back(batch.IndexOf(position));
+    }
+  }
+  if (noted > kFewUndone) {
+    scratch.rest = std::move(rest);
+  } else {
+    scratch.undone.clear();
+  }
+}
+
+Task<void> BatchWriter::PlanAll(Planning& planning) {
+  Workers workers(context_.links.scheduler());
+  while (planning.next < planning.batch.size() && workers.running() < kReadWindow) {
+    workers.Start(PlanSome(planning));
+  }
+  co_await workers.Wait();
+}
+
+// 1 RT, and 1 RT more where values are in blocks, for kMaxKeys keys.
+Task<void> BatchWriter::PlanSome(Planning& planning) {
+  const auto chunk = idle_reads_.Take();
+  std::array<KeyView, GetPipeline::kMaxKeys> storage;
+  while (planning.next < planning.batch.size()) {
+    const size_t first = planning.next;
+    const size_t count = std::min(GetPipeline::kMaxKeys, planning.batch.size() - first);
+    planning.next += count;
+    for (size_t i = 0; i < count; ++i) storage[i] = planning.batch.key(first + i);
+    const std::span<const KeyView> keys = std::span(storage).first(count);
+    Op op = context_.links.Begin();
+    co_await reader_.Get(op, keys, *chunk);
+    if (chunk->in_blocks().count != 0) {
+      co_await reader_.GetBlocks(op, keys, *chunk, chunk->in_blocks());
+    }
+    reader_.Count(op);
+    for (size_t i = 0; i < count; ++i) PlanOne(planning, first + i, chunk->answer(i));
+    chunk->GiveBuffersBack();
+  }
+}
+
+void BatchWriter::PlanOne(Planning& planning, size_t position, const GetJob::Answer& answer) const {
+  using Kind = Entry::Kind;
+  const WriteBatch& batch = planning.batch;
+  Modification& modification = *batch.modification(position);
+  if (!answer.is_plain() || !batch.IsAlone(position) || !modification.modifier().wants_value())
+    return;
+  std::optional<std::string_view> value;
+  std::optional<Modification::Stored> stored;
+  if (answer.verdict == GetJob::Verdict::kFound) {
+    if (answer.kind == Kind::kLong) return;
+    const bool is_block = answer.kind == Kind::kBlock;
+    value = answer.stored;
+    const std::string_view bytes =
+        is_block ? std::string_view(reinterpret_cast<const char*>(&answer.reference),
+                                    sizeof answer.reference)
+                 : answer.stored;
+    stored.emplace(Modification::Stored{answer.kind, std::string(bytes), answer.expires_at});
+  }
+  modification.Note(std::move(stored));
+  modification.Plan(value);
+  const ValueModifier::Change& change = modification.change();
+  KeyValueView& pair = planning.pairs[batch.IndexOf(position)];
+  if (change.kind == ValueModifier::Kind::kPut) pair.value = change.value;
+  const bool is_worth_it = answer.kind == Kind::kBlock || modification.is_kept_by_plan() ||
+                           pair.value.size() > context_.store.inline_limits.value_bytes;
+  planning.worth_it += is_worth_it ? 1 : 0;
 }
 
 Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double fill) {
@@ -140,17 +277,11 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
 
 Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
   const RunningOperations::Scope scope(context_.running);
-  rest.clear();
-  rest.reserve(batch.size());
-  // Ranges that touch become one, which may be written as one group.
-  co_await pipeline_.Write(batch, [&rest](WriteBatch::Range writes, bool are_left) {
-    if (!are_left) return;
-    if (!rest.empty() && rest.back().end == writes.first) {
-      rest.back().end = writes.end;
-    } else {
-      rest.push_back(writes);
-    }
-  });
+  co_await pipeline_.Write(batch, RestInto(rest, batch.size()));
+  co_await WriteRest(batch, rest);
+}
+
+Task<void> BatchWriter::WriteRest(WriteBatch& batch, std::span<const WriteBatch::Range> rest) {
   Call call{batch, rest};
   Workers workers(context_.links.scheduler());
   while (StartRange(call) && workers.running() < kWindow) workers.Start(Work(call));
@@ -177,6 +308,7 @@ Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
                                     std::optional<Moment> began) {
   for (size_t position = first; position < end; ++position) {
     if (batch.mode() == WriteMode::kModify) {
+      if (batch.modification(position)->is_kept_by_plan()) continue;
       const Status status = co_await writer_.ModifyUntilDone(
           batch.key(position), batch.modification(position)->modifier(), &sequence.patience());
       batch.SetResult(position, status);

@@ -7,6 +7,11 @@
 // that the store cannot hold, groups for which a split found no memory, and all that is left of a
 // MultiModify.
 //
+// Modifications of values in blocks are planned: a reader brings the values, and the pipeline writes
+// what becomes of them, if the leaf has still what was read. Those that keep their keys as they are
+// need no lock then. It depends on the last call whether all are planned at once, or those that have
+// turned out under the lock to need it.
+//
 // Thread-safety: none; one for each session.
 // Cost: no allocation in the steady state but for splits.
 #pragma once
@@ -19,6 +24,7 @@
 #include "common/idle_pool.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/read/get_pipeline.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write/leaf_writer.h"
 #include "compute/tree/write/operation_sequence.h"
@@ -30,8 +36,9 @@ namespace gossamer {
 
 class BatchWriter {
  public:
-  BatchWriter(TreeContext& context, LeafWriter& writer, WritePipeline& pipeline)
-      : context_(context), writer_(writer), pipeline_(pipeline) {}
+  BatchWriter(TreeContext& context, GetPipeline& reader, LeafWriter& writer,
+              WritePipeline& pipeline)
+      : context_(context), reader_(reader), writer_(writer), pipeline_(pipeline) {}
 
   // results[i] is that of pairs[i] or keys[i]. The spans live until the task ends.
   Task<void> Put(std::span<const KeyValueView> pairs, std::span<Status> results);
@@ -48,6 +55,10 @@ class BatchWriter {
  private:
   // Most groups in flight.
   static constexpr size_t kWindow = 64;
+  // Most chunks of keys that are read at a time.
+  static constexpr size_t kReadWindow = 4;
+  // So few modifications are not worth being read together.
+  static constexpr size_t kFewUndone = 1;
   // Most writes under one lock.
   static constexpr size_t kMostWrites = 4096;
   // Most bytes of their values in blocks, which have buffers until the leaf is written.
@@ -77,9 +88,31 @@ class BatchWriter {
     std::vector<KeyValueView> pairs;
     std::vector<Modification> modifications;
     std::vector<WriteBatch::Range> rest;
+    std::vector<size_t> undone;  // indices of modifications that are to be planned
+    std::vector<KeyModifier> modifiers;
+    std::vector<Status> results;
+  };
+  // Of PlanAll.
+  struct Planning {
+    WriteBatch& batch;
+    std::vector<KeyValueView>& pairs;  // those of the batch
+    size_t next = 0;
+    size_t worth_it = 0;  // those that keep their keys, or whose value was or will be in a block
   };
 
   Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
+  // Does what is left of a batch.
+  Task<void> WriteRest(WriteBatch& batch, std::span<const WriteBatch::Range> rest);
+  // Does modifications together, and by itself what is not plain. If they are not planned, those
+  // that need it are `undone` afterwards, unless they are few.
+  Task<void> ModifyTogether(std::span<const KeyModifier> modifiers, std::span<Status> results,
+                            bool are_planned, Scratch& scratch);
+  // Moves modifications out of `rest` to `undone`, if it is worth while to plan them.
+  static void ChooseUndone(const WriteBatch& batch, Scratch& scratch);
+  // Plans the modifications of keys that a reader finds plain, each the only one of its key.
+  Task<void> PlanAll(Planning& planning);
+  Task<void> PlanSome(Planning& planning);
+  void PlanOne(Planning& planning, size_t position, const GetJob::Answer& answer) const;
   // Begins the next range if the present one has ended. Returns false if there is none.
   static bool StartRange(Call& call);
   Group NextGroup(Call& call);
@@ -98,9 +131,12 @@ class BatchWriter {
                                 OperationSequence& sequence);
 
   TreeContext& context_;
+  GetPipeline& reader_;
   LeafWriter& writer_;
   WritePipeline& pipeline_;
   IdlePool<Scratch> idle_;
+  IdlePool<GetPipeline::Chunk> idle_reads_;
+  bool plans_at_once_ = false;
 };
 
 }  // namespace gossamer

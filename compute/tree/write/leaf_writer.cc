@@ -91,7 +91,7 @@ size_t LeafWriter::Apply(LeafJob& job) {
     const LeafEditor::Applied applied = editor.Apply(write);
     if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
     ++count;
-    if (write.is_noted()) break;
+    if (write.is_undecided()) break;
   }
   return count;
 }

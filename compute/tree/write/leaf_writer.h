@@ -86,7 +86,7 @@ class LeafWriter {
   // key.)
   void MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const;
   // Applies the writes to the leaf's image. Stops at the first that cannot be applied like that,
-  // and behind a modification that is noted. Returns how many were applied.
+  // and behind a modification that is undecided. Returns how many were applied.
   static size_t Apply(LeafJob& job);
   // Call when the leaf is written: remembers whether puts were inserts. `tally`: what was done.
   void NoteDone(WriteMode mode, const WriteTally& tally);

@@ -38,14 +38,18 @@ class Append final : public ValueModifier {
 
 class Increment final : public ValueModifier {
  public:
+  // Blanks fill the value up to `bytes`.
+  explicit Increment(size_t bytes = 0) : bytes_(bytes) {}
   Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
     uint64_t number = 0;
     if (value) std::from_chars(value->data(), value->data() + value->size(), number);
     result_ = std::to_string(number + 1);
+    if (result_.size() < bytes_) result_.resize(bytes_, ' ');
     return {Kind::kPut, result_};
   }
 
  private:
+  const size_t bytes_;
   std::string result_;
 };
 
@@ -281,27 +285,76 @@ TEST(MultiModifyTest, AWrongKeyHarmsNoOther) {
 }
 
 // Threads of two compute servers, each with several at a time.
-TEST(MultiModifyTest, NoneIsLostAndNoneIsDoneTwice) {
+// The first call learns that the values are in blocks.
+TEST(MultiModifyTest, ValuesInBlocksAreReadTogetherAndWrittenTogether) {
   TestCluster cluster(Options());
-  const std::unique_ptr<Store> stores[] = {cluster.OpenStore(), cluster.OpenStore()};
-  constexpr size_t kKeys = 60;
-  constexpr int kRounds = 40;
-  std::vector<std::thread> threads;
-  for (size_t thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&, thread] {
-      const auto session = std::move(stores[thread % 2]->NewSession().value());
-      for (int round = 0; round < kRounds; ++round) {
-        Modifiers increments;
-        for (size_t i = 0; i < kKeys; ++i) increments.Add<Increment>(KeyOf(i * 31, i % 10 == 0));
-        for (const Status& one : increments.Run(*session))
-          ASSERT_TRUE(one) << one.error().ToString();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const auto session = std::move(stores[0]->NewSession().value());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  for (size_t i = 0; i < 1000; ++i)
+    ASSERT_TRUE(session->Put(KeyOf(i, false), std::string(100, '7')));
+  Modifiers appends;
+  Modifiers keeps;
+  constexpr size_t kKeys = 20;
   for (size_t i = 0; i < kKeys; ++i) {
-    EXPECT_EQ(session->Get(KeyOf(i * 31, i % 10 == 0)).value(), std::to_string(4 * kRounds)) << i;
+    appends.Add<Append>(KeyOf(i * 50, false), "x");
+    keeps.Add<Fixed>(KeyOf(i * 50, false), ValueModifier::Change{});
+  }
+  const auto cost_of = [&](Modifiers& modifiers) {
+    const Counters before = session->counters();
+    for (const Status& one : modifiers.Run(*session)) EXPECT_TRUE(one);
+    const Counters after = session->counters();
+    const auto trips = [](const Counters& counters, OperationClass kind) {
+      return counters.of(kind).round_trips;
+    };
+    std::array<uint64_t, 3> cost{};  // round trips of reads, those of writes, atomics
+    cost[0] = trips(after, OperationClass::kRead) - trips(before, OperationClass::kRead);
+    for (const OperationClass kind : {OperationClass::kUpdate, OperationClass::kInsert}) {
+      cost[1] += trips(after, kind) - trips(before, kind);
+      cost[2] += after.of(kind).atomics - before.of(kind).atomics;
+    }
+    return cost;
+  };
+  cost_of(appends);
+  EXPECT_EQ(cost_of(appends), (std::array<uint64_t, 3>{2, 2, 2 * kKeys}));
+  EXPECT_EQ(session->Get(KeyOf(50, false)).value(), std::string(100, '7') + "xx");
+  EXPECT_EQ(cost_of(keeps), (std::array<uint64_t, 3>{2, 0, 0}));
+  // Numbers, that are in the leaves: one call learns it.
+  for (size_t i = 0; i < 1000; ++i) ASSERT_TRUE(session->Put(KeyOf(i, false), "7"));
+  Modifiers increments;
+  for (size_t i = 0; i < kKeys; ++i) increments.Add<Increment>(KeyOf(i * 50, false));
+  cost_of(increments);
+  EXPECT_EQ(cost_of(increments), (std::array<uint64_t, 3>{0, 2, 2 * kKeys}));
+  EXPECT_EQ(session->Get(KeyOf(50, false)).value(), "9");
+}
+
+// Numbers in leaves and in blocks, beside other writers of them.
+TEST(MultiModifyTest, NoneIsLostAndNoneIsDoneTwice) {
+  for (const size_t padded_one_in : {0, 2, 1}) {
+    TestCluster cluster(Options());
+    const std::unique_ptr<Store> stores[] = {cluster.OpenStore(), cluster.OpenStore()};
+    constexpr size_t kKeys = 60;
+    constexpr int kRounds = 40;
+    std::vector<std::thread> threads;
+    for (size_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        const auto session = std::move(stores[thread % 2]->NewSession().value());
+        for (int round = 0; round < kRounds; ++round) {
+          Modifiers increments;
+          for (size_t i = 0; i < kKeys; ++i) {
+            const bool is_padded = padded_one_in != 0 && i % padded_one_in == 0;
+            increments.Add<Increment>(KeyOf(i * 31, i % 10 == 0), is_padded ? 50u : 0u);
+          }
+          for (const Status& one : increments.Run(*session))
+            ASSERT_TRUE(one) << one.error().ToString();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const auto session = std::move(stores[0]->NewSession().value());
+    for (size_t i = 0; i < kKeys; ++i) {
+      const std::string value = session->Get(KeyOf(i * 31, i % 10 == 0)).value();
+      EXPECT_EQ(value.substr(0, value.find(' ')), std::to_string(4 * kRounds)) << i;
+    }
   }
 }
 

@@ -111,6 +111,12 @@ class WriteBatch {
     return end;
   }
 
+  // Whether no other write has its key.
+  bool IsAlone(size_t position) const {
+    return EndOfKey(position) == position + 1 &&
+           (position == 0 || !AreEqual(key(position - 1), key(position)));
+  }
+
   bool keeps_results() const { return !results_.empty(); }
   // Requires: keeps_results().
   const Status& result(size_t position) const {

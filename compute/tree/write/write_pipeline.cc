@@ -7,6 +7,7 @@
 #include <cassert>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "common/fabric/workers.h"
@@ -85,8 +86,8 @@ WritePipeline::WritePipeline(TreeContext& context, const LeafLocker& leaves,
 
 WritePipeline::~WritePipeline() = default;
 
-Task<void> WritePipeline::Write(WriteBatch& batch, Tell tell) {
-  Call call{batch, tell};
+Task<void> WritePipeline::Write(WriteBatch& batch, Tell tell, std::optional<Moment> began) {
+  Call call{batch, tell, began};
   const bool may_be_plain = batch.size() > 1 && batch.keeps_results();
   if (!may_be_plain) {
     if (batch.size() != 0) call.Leave({0, batch.size()});
@@ -205,6 +206,7 @@ void WritePipeline::Take(Call& call, Chunk& chunk) {
   }
   chunk.buffer = std::move(buffer.value());
   chunk.op = context_.links.Begin();
+  chunk.op.began = call.began.value_or(chunk.op.began);
   context_.cache.FindLeaves(std::span(chunk.keys).first(count),
                             std::span(chunk.spots).first(count));
   size_t position = first;
@@ -221,7 +223,15 @@ void WritePipeline::Take(Call& call, Chunk& chunk) {
       if (position != first) break;
       end = batch.EndOfKey(limit - 1);
     }
-    if (!TakeJob(call, chunk, {position, end}, spot)) call.Leave({position, end});
+    const auto is_kept = [&batch](size_t one) {
+      const Modification* const modification = batch.modification(one);
+      return modification != nullptr && modification->is_kept_by_plan();
+    };
+    if (std::ranges::all_of(std::views::iota(position, end), is_kept)) {
+      call.Done({position, end});
+    } else if (!TakeJob(call, chunk, {position, end}, spot)) {
+      call.Leave({position, end});
+    }
     position = end;
   }
   call.next = position;
@@ -334,7 +344,7 @@ void WritePipeline::Edit(Call& call, Chunk& chunk, Job& job) const {
   const std::span<const LeafWrite> writes = job->writes;
   const size_t first = chunk.RangeOf(*job).first;
   for (size_t i = 0; i < applied; ++i) call.batch.NoteApplied(first + i, writes[i].status);
-  const bool is_plain = applied == writes.size() && !writes.back().is_noted();
+  const bool is_plain = applied == writes.size() && !writes.back().is_undecided();
   if (is_plain) job->state = LeafJob::State::kEdited;
   if (job->locked.editor->MayCorrectHint()) leaves_.LearnHint(job->locked, job->locked.within());
 }

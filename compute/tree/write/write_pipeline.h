@@ -58,7 +58,8 @@ class WritePipeline {
   // ranges that do not divide the writes of a key. Only after MaybeApplied a range may begin
   // between two of them. What is done and what is left is told as soon as it is known, while other
   // leaves are under way.
-  Task<void> Write(WriteBatch& batch, Tell tell);
+  // `began`: when what its modifications are planned for was read (R9), if any of them is.
+  Task<void> Write(WriteBatch& batch, Tell tell, std::optional<Moment> began = std::nullopt);
 
  private:
   // Writes of one chunk: one traversal.
@@ -77,6 +78,7 @@ class WritePipeline {
   struct Call {
     WriteBatch& batch;
     const Tell& tell;
+    std::optional<Moment> began;
     size_t next = 0;  // the first write that no chunk has yet
 
     void Done(WriteBatch::Range writes) const { tell(writes, false); }

@@ -15,6 +15,23 @@ void Modifies(Random& random, Plan& plan) {
   Weigh(plan, {20, 2, 10, 8, 6, 12});
 }
 
+// Batches of them, of values in blocks: what becomes of these is planned before the locks.
+void PlannedModifies(Random& random, Plan& plan) {
+  plan.parameters.inline_value_bytes = 16;
+  SetFillers(plan.work, Between(random, 2, 16), OneOf(random, {60u, 150u, 300u}));
+  plan.work.filler_percent = Between(random, 20, 80);
+  plan.work.prefill_percent = OneOf(random, {30u, 100u});
+  plan.work.long_percent = OneOf(random, {60u, 90u, 100u});
+  plan.work.longest_value = OneOf(random, {20u, 100u, 400u});
+  plan.work.batch_percent = 60;
+  plan.work.longest_batch = OneOf(random, {4u, 16u, 64u});
+  plan.work.writers_at_once = Between(random, 3, 6);
+  AtMostClients(plan, Between(random, 2, 6));
+  for (ClientPlan& client : plan.clients) client.cache_bytes = 1 << 20;
+  Weigh(plan, {10, 2, 10, 8, 6, 12});
+  plan.work.weights[static_cast<size_t>(history::OperationKind::kModify)] = 60;
+}
+
 // Leaves that are emptied key by key and range by range, and filled again, while cursors pass over
 // them or rest.
 void Ranges(Random& random, Plan& plan) {

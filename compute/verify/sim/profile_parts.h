@@ -55,6 +55,7 @@ void BlocksInGroups(Random& random, Plan& plan);
 // Those of modify_profiles.cc: read-modify-writes of few keys; ranges that are deleted, and cursors
 // that rest.
 void Modifies(Random& random, Plan& plan);
+void PlannedModifies(Random& random, Plan& plan);
 void Ranges(Random& random, Plan& plan);
 // Few keys that expire, long enough for that.
 void Expiries(Random& random, Plan& plan);

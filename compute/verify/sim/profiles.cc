@@ -377,6 +377,7 @@ constexpr Profile kProfiles[] = {
      LostParents},
     {"given_up", "values in blocks that others replace, in memory that is given up late", GivenUp},
     {"expiries", "keys that expire, and are put again, by clients whose clocks differ", Expiries},
+    {"planned_modifies", "batches of read-modify-writes of values in blocks", PlannedModifies},
     {"returned", "memory servers that are killed and come back with their memory", Returned},
     {"swept_returns", "the same, while leases end, nodes merge and clients sweep", SweptReturns},
     {"late_returns", "the same, for longer than they are waited for, or with links that fail",

@@ -25,7 +25,7 @@ const Profile* FindProfile(std::string_view name);
 inline constexpr size_t kLaterProfiles = 4;
 inline constexpr size_t kDrawnProfiles = 11;
 inline constexpr size_t kPartitionProfile = kDrawnProfiles + kLaterProfiles;
-inline constexpr size_t kFirstReturnProfile = 44;
+inline constexpr size_t kFirstReturnProfile = 45;
 inline constexpr size_t kReturnProfiles = 3;
 
 }  // namespace gossamer::simulator
