@@ -126,7 +126,7 @@ class CompositeCommandTest : public testing::Test {
  protected:
   std::string Run(const std::vector<std::string_view>& words, bool is_resp3 = false) {
     ValueChange change;
-    const std::string refusal = change.Parse(*FindCommand(words[0]), words, is_resp3);
+    std::string refusal = change.Parse(*FindCommand(words[0]), words, is_resp3);
     if (!refusal.empty()) return refusal;
     effect_ = change.Apply(state_);
     std::string text;

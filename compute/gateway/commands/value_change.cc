@@ -68,6 +68,12 @@ std::string DigestOf(std::string_view value) {
   return text;
 }
 
+bool Holds(const ValueChange::Comparison& comparison, std::string_view value) {
+  bool is_equal = comparison.with == value;
+  if (comparison.is_of_digests) is_equal = IsWord(comparison.with, DigestOf(value));
+  return is_equal == comparison.wants_equal;
+}
+
 std::string InvalidTime(std::string_view command) {
   return "ERR invalid expire time in '" + std::string(command) + "' command";
 }
@@ -127,14 +133,6 @@ std::string ValueChange::Parse(const Command& command,
       if (refusal.empty()) ParseSet(arguments[1], arguments[3], options);
       return refusal;
     }
-    case CommandId::kGetRange: {
-      const std::optional<int64_t> first = ParseInteger(arguments[2]);
-      const std::optional<int64_t> last = ParseInteger(arguments[3]);
-      if (!first || !last) return std::string(kNoInteger);
-      by_ = *first;
-      last_ = *last;
-      break;
-    }
     case CommandId::kExpire: return ParseExpire(command, arguments);
     case CommandId::kGetEx: return ParseGetEx(arguments);
     case CommandId::kGetBit:
@@ -153,6 +151,28 @@ std::string ValueChange::Parse(const Command& command,
       is_absolute_ = command.name.ends_with("time");
       is_in_seconds_ = !command.name.starts_with('p');
       break;
+    case CommandId::kSetnx:
+    case CommandId::kGetSet:
+      operand_ = arguments[2];
+      set_.must_be_absent = id_ == CommandId::kSetnx;
+      set_.returns_old = id_ == CommandId::kGetSet;
+      break;
+    case CommandId::kAppend: operand_ = arguments[2]; break;
+    default: return ParseNumbers(arguments);
+  }
+  return {};
+}
+
+std::string ValueChange::ParseNumbers(const std::vector<std::string_view>& arguments) {
+  switch (id_) {
+    case CommandId::kGetRange: {
+      const std::optional<int64_t> first = ParseInteger(arguments[2]);
+      const std::optional<int64_t> last = ParseInteger(arguments[3]);
+      if (!first || !last) return std::string(kNoInteger);
+      by_ = *first;
+      last_ = *last;
+      break;
+    }
     case CommandId::kIncr: by_ = 1; break;
     case CommandId::kDecr: by_ = -1; break;
     case CommandId::kIncrBy:
@@ -180,19 +200,13 @@ std::string ValueChange::Parse(const Command& command,
       operand_ = arguments[3];
       break;
     }
-    case CommandId::kSetnx:
-    case CommandId::kGetSet:
-      operand_ = arguments[2];
-      set_.must_be_absent = id_ == CommandId::kSetnx;
-      set_.returns_old = id_ == CommandId::kGetSet;
-      break;
-    case CommandId::kAppend: operand_ = arguments[2]; break;
     default: break;  // of the key alone
   }
   return {};
 }
 
-// SET key value [NX | XX | IFEQ … | IFNE … | IFDEQ … | IFDNE …] [GET] [EX seconds | PX milliseconds | EXAT … | PXAT … | KEEPTTL]
+// SET key value [NX | XX | IFEQ … | IFNE … | IFDEQ … | IFDNE …] [GET]
+//     [EX seconds | PX milliseconds | EXAT … | PXAT … | KEEPTTL]
 std::string ValueChange::ParseSetOptions(const std::vector<std::string_view>& arguments,
                                          SetOptions& options) {
   std::string refusal;  // of the time: syntax comes first
@@ -538,12 +552,6 @@ ValueChange::Effect ValueChange::DeleteIf(State& state) {
   if (!may) return Effect::kNone;
   state.Remove();
   return Effect::kWritten;
-}
-
-bool ValueChange::Holds(const Comparison& comparison, std::string_view value) {
-  bool is_equal = comparison.with == value;
-  if (comparison.is_of_digests) is_equal = IsWord(comparison.with, DigestOf(value));
-  return is_equal == comparison.wants_equal;
 }
 
 ValueChange::Effect ValueChange::Persist(State& state) {

@@ -112,6 +112,8 @@ class ValueChange {
     key_ = key;
     key_hash_ = std::hash<std::string_view>()(key);
   }
+  // Positions, and what is added to a number.
+  std::string ParseNumbers(const std::vector<std::string_view>& arguments);
   // EXPIRE and its kin: a time, and conditions.
   std::string ParseExpire(const Command& command, const std::vector<std::string_view>& arguments);
   std::string ParseGetEx(const std::vector<std::string_view>& arguments);
@@ -124,7 +126,6 @@ class ValueChange {
                               std::optional<Comparison>& comparison);
   // Whether the command takes the value for a string.
   bool IsOfStrings() const;
-  static bool Holds(const Comparison& comparison, std::string_view value);
   bool ApplyToValue(State& state);
   void ReadValue(const KeyLook& look);
   void CountBits(std::string_view value);

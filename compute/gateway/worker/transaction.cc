@@ -90,7 +90,7 @@ void Transaction::Prepare(Queued& queued, ScriptCache& scripts, const AnswerAtOn
     for (size_t i = 1; i < words.size(); ++i) changes_.emplace_back().ParseKey(id, words[i]);
   };
   switch (command.id) {
-    case CommandId::kMget: add_for_each_key(command.id); break;
+    case CommandId::kMget:
     case CommandId::kExists:
     case CommandId::kDel: add_for_each_key(command.id); break;
     case CommandId::kMset:
