@@ -38,6 +38,8 @@ struct Entry {
 
   // Whether the leaf stores `expires_at`.
   bool expires() const { return expires_at != 0; }
+  // Whether that says more than that the value is composite.
+  bool has_time() const;
   bool HasExpiredAt(uint64_t now_ms) const;
   uint32_t StoredAndExpiryBytes() const {
     return static_cast<uint32_t>(stored.size()) + (expires() ? kExpiryBytes : 0);
@@ -76,6 +78,7 @@ constexpr bool HasExpired(uint64_t expires_at, uint64_t now_ms) {
   const uint64_t time = expires_at & kLatestExpiry;
   return time != 0 && time <= now_ms;
 }
+inline bool Entry::has_time() const { return (expires_at & kLatestExpiry) != 0; }
 inline bool Entry::HasExpiredAt(uint64_t now_ms) const { return HasExpired(expires_at, now_ms); }
 
 namespace internal {

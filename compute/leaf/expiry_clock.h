@@ -18,7 +18,7 @@ class ExpiryClock {
   virtual uint64_t LatestMs() const = 0;
 
   bool MayHaveExpired(const Entry& entry) const {
-    return entry.expires() && entry.HasExpiredAt(LatestMs());
+    return entry.has_time() && entry.HasExpiredAt(LatestMs());
   }
 };
 

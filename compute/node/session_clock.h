@@ -19,9 +19,11 @@ class SessionClock final : public ExpiryClock {
   uint64_t LatestMs() const override { return Now().latest_ms(); }
   // Milliseconds since 1970: not behind the store's time.
   uint64_t EarliestMs() const { return Now().earliest_ms(); }
-  // Whether a reader may take what expires then for alive; 0: never does. If not, it says nothing:
-  // who holds the leaf's lock decides (rule X1).
-  bool IsAlive(uint64_t expires_at) const { return expires_at == 0 || IsBefore(expires_at); }
+  // Whether a reader may take what has that of Entry::expires_at for alive. If not, it says
+  // nothing: who holds the leaf's lock decides (rule X1).
+  bool IsAlive(uint64_t expires_at) const {
+    return (expires_at & kLatestExpiry) == 0 || IsBefore(expires_at);
+  }
 
  private:
   bool IsBefore(uint64_t expires_at) const;

@@ -14,7 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <forward_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -74,7 +74,7 @@ class CompositeEdit {
   bool Set(std::string_view name, std::string_view value);
   void Remove(size_t place);
   // Keeps bytes as long as this lives.
-  std::string_view Keep(std::string bytes) { return kept_.emplace_back(std::move(bytes)); }
+  std::string_view Keep(std::string bytes) { return kept_.emplace_front(std::move(bytes)); }
   // Of what Encode returns.
   size_t bytes() const;
   std::string Encode() const;
@@ -93,7 +93,7 @@ class CompositeEdit {
   size_t count_ = 0;
   size_t searches_ = 0;
   std::map<std::string_view, size_t> places_;  // of all items, after some searches
-  std::deque<std::string> kept_;
+  std::forward_list<std::string> kept_;
 };
 
 }  // namespace gossamer::gateway

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -71,7 +72,9 @@ std::shared_ptr<const Script> ScriptCache::Load(std::string_view source, std::st
       return known->second;
     }
   }
-  auto script = std::make_shared<const Script>(Script{Sha1Hex(source), std::string(source)});
+  static std::atomic<uint64_t> numbers{0};
+  auto script =
+      std::make_shared<const Script>(Script{++numbers, Sha1Hex(source), std::string(source)});
   refusal = ScriptEngine::OfThread().Check(*script);
   if (!refusal.empty()) return nullptr;
   const std::lock_guard lock(mutex_);

@@ -19,6 +19,7 @@
 namespace gossamer::gateway {
 
 struct Script {
+  uint64_t number;   // no other one of the process has it
   std::string sha1;  // 40 hexadecimal digits, in small letters
   std::string source;
 };

@@ -26,8 +26,6 @@ using Effect = ValueChange::Effect;
 // Of compiled scripts, before all are forgotten.
 constexpr size_t kMostFunctions = 512;
 constexpr int kDeepestReply = 64;
-constexpr const char* kFunctions = "gossamer.functions";  // in the registry: by their digests
-constexpr const char* kEnvironment = "gossamer.environment";
 constexpr const char* kChunkName = "@user_script";
 
 // What of Lua's own globals scripts have.
@@ -82,22 +80,19 @@ real.rawset = function(t, k, v)
   if meta == false then error('Attempt to modify a readonly table', 2) end
   return rawset(t, k, v)
 end
-environment = setmetatable({}, {
+setmetatable(real, {
   __index = function(_, name)
-    local value = real[name]
-    if value == nil then
-      error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-    end
-    return value
-  end,
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  end})
+environment = setmetatable({}, {
+  __index = real,
   __newindex = function() error('Attempt to modify a readonly table', 2) end,
   __metatable = false})
 real._G = environment
 getmetatable('').__index = lua_string
 getmetatable('').__metatable = false
-return environment, function(keys, argv) real.KEYS, real.ARGV = keys, argv end
+return environment, real
 )lua";
-constexpr const char* kSetWords = "gossamer.set_words";
 
 // A table with one field.
 void PushField(lua_State* lua, const char* name, std::string_view text) {
@@ -170,8 +165,6 @@ int ScriptEngine::OpenLibraries(lua_State* lua) {
     lua_pushcfunction(lua, open);
     lua_call(lua, 0, 0);
   }
-  lua_newtable(lua);
-  lua_setfield(lua, LUA_REGISTRYINDEX, kFunctions);
   const int loaded = luaL_loadbuffer(lua, kSandbox.data(), kSandbox.size(), "@sandbox");
   CHECK_EQ(loaded, 0) << TextAt(lua, -1);
   lua_createtable(lua, static_cast<int>(kGlobals.size()), 0);
@@ -221,15 +214,20 @@ int ScriptEngine::OpenLibraries(lua_State* lua) {
   lua_pushcfunction(lua, SeedRandom);
   lua_pushcfunction(lua, LoadText);
   lua_call(lua, 8, 2);
-  lua_setfield(lua, LUA_REGISTRYINDEX, kSetWords);
-  lua_setfield(lua, LUA_REGISTRYINDEX, kEnvironment);
+  ScriptEngine& engine = Of(lua);
+  engine.globals_ = luaL_ref(lua, LUA_REGISTRYINDEX);
+  engine.environment_ = luaL_ref(lua, LUA_REGISTRYINDEX);
+  lua_pushcfunction(lua, NoteLine);
+  engine.note_line_ = luaL_ref(lua, LUA_REGISTRYINDEX);
+  lua_pushcfunction(lua, RunScript);
+  engine.run_script_ = luaL_ref(lua, LUA_REGISTRYINDEX);
   return 0;
 }
 
 void ScriptEngine::Begin() {
   lua_.reset();
   bytes_ = 0;
-  functions_ = 0;
+  functions_.clear();
   lua_.reset(lua_newstate(Allocate, this));
   CHECK(lua_ != nullptr) << "no memory for Lua";
   CHECK_EQ(lua_cpcall(lua_.get(), OpenLibraries, nullptr), 0) << TextAt(lua_.get(), -1);
@@ -336,23 +334,25 @@ int ScriptEngine::ProtectedCall(lua_State* lua) { return Of(lua).RunCommand(lua,
 
 int ScriptEngine::RunCommand(lua_State* lua, bool raises) {
   const int count = lua_gettop(lua);
-  words_.clear();
+  views_.clear();
   result_.clear();
   std::string_view refusal;
   if (count == 0) refusal = "ERR Please specify at least one argument for this redis.call() call";
-  for (int i = 1; i <= count && refusal.empty(); ++i) {
+  for (int i = 1; i <= count; ++i) {
     if (lua_type(lua, i) == LUA_TNUMBER) {
       std::array<char, 32> text;
       const double number = lua_tonumber(lua, i);
       const bool is_whole = number == std::floor(number) && std::abs(number) < 1e17;
       const int bytes = is_whole ? std::snprintf(text.data(), text.size(), "%.0f", number)
                                  : std::snprintf(text.data(), text.size(), "%.17g", number);
-      words_.emplace_back(text.data(), static_cast<size_t>(bytes));
-    } else if (lua_type(lua, i) == LUA_TSTRING) {
-      words_.emplace_back(TextAt(lua, i));
-    } else {
+      lua_pushlstring(lua, text.data(), static_cast<size_t>(bytes));
+      lua_replace(lua, i);
+    } else if (lua_type(lua, i) != LUA_TSTRING) {
       refusal = "ERR Lua redis lib command arguments must be strings or integers";
+      break;
     }
+    // The stack keeps it until the command has been done.
+    views_.push_back(TextAt(lua, i));
   }
   if (refusal.empty()) refusal = ExecuteCommand();
   if (!refusal.empty()) {
@@ -366,9 +366,7 @@ int ScriptEngine::RunCommand(lua_State* lua, bool raises) {
   return is_error && raises ? lua_error(lua) : 1;
 }
 
-// Appends the reply to result_, or returns an error.
 std::string_view ScriptEngine::ExecuteCommand() {
-  views_.assign(words_.begin(), words_.end());
   const Command* const command = FindCommand(views_[0]);
   if (command == nullptr) return "ERR Unknown Redis command called from script";
   if (!IsRightCount(command->arity, views_.size())) {
@@ -466,13 +464,10 @@ void ScriptEngine::PushReply(lua_State* lua, size_t& at) {
 
 std::string ScriptEngine::Push(const Script& script) {
   lua_State* const lua = lua_.get();
-  lua_getfield(lua, LUA_REGISTRYINDEX, kFunctions);
-  lua_getfield(lua, -1, script.sha1.c_str());
-  if (lua_isfunction(lua, -1)) {
-    lua_remove(lua, -2);
+  if (const auto known = functions_.find(script.number); known != functions_.end()) {
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, known->second);
     return {};
   }
-  lua_pop(lua, 1);
   const bool is_compiled = script.source.starts_with('\x1b');
   const int loaded =
       is_compiled ? LUA_ERRSYNTAX
@@ -483,17 +478,16 @@ std::string ScriptEngine::Push(const Script& script) {
     lua_settop(lua, 0);
     return why;
   }
-  lua_getfield(lua, LUA_REGISTRYINDEX, kEnvironment);
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, environment_);
   lua_setfenv(lua, -2);
   lua_pushvalue(lua, -1);
-  lua_setfield(lua, -3, script.sha1.c_str());
-  lua_remove(lua, -2);
-  ++functions_;
+  const int reference = luaL_ref(lua, LUA_REGISTRYINDEX);
+  functions_.emplace(script.number, reference);
   return {};
 }
 
 std::string ScriptEngine::Check(const Script& script) {
-  if (functions_ >= kMostFunctions || bytes_ > kMostBytes / 2) Begin();
+  if (functions_.size() >= kMostFunctions || bytes_ > kMostBytes / 2) Begin();
   std::string why = Push(script);
   lua_settop(lua_.get(), 0);
   return why;
@@ -508,8 +502,35 @@ void ScriptEngine::PushWords(const std::vector<std::string_view>& words) {
   }
 }
 
+int ScriptEngine::RunScript(lua_State* lua) {
+  ScriptEngine& engine = Of(lua);
+  const Request& request = *engine.request_;
+  engine.text_ = engine.Push(request.script);
+  if (!engine.text_.empty()) {
+    *engine.reply_ = "-" + engine.text_ + "\r\n";
+    return 0;
+  }
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, engine.globals_);
+  engine.PushWords(request.keys);
+  lua_setfield(lua, -2, "KEYS");
+  engine.PushWords(request.arguments);
+  lua_setfield(lua, -2, "ARGV");
+  lua_pop(lua, 1);
+  lua_sethook(lua, CountInstructions, LUA_MASKCOUNT, kMostInstructions);
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, engine.note_line_);
+  lua_insert(lua, 1);
+  const int ended = lua_pcall(lua, 0, 1, 1);
+  lua_sethook(lua, nullptr, 0, 0);
+  if (ended == 0) {
+    engine.AppendReply(0, *engine.reply_);
+  } else {
+    engine.AppendError(request.script, *engine.reply_);
+  }
+  return 0;
+}
+
 Effect ScriptEngine::Run(const Request& request, ValueChange::State& state, std::string& reply) {
-  if (functions_ >= kMostFunctions || bytes_ > kMostBytes / 2) Begin();
+  if (functions_.size() >= kMostFunctions || bytes_ > kMostBytes / 2) Begin();
   reply.clear();
   request_ = &request;
   state_ = &state;
@@ -518,45 +539,19 @@ Effect ScriptEngine::Run(const Request& request, ValueChange::State& state, std:
   line_ = 0;
   random_ = 0;
   lua_State* const lua = lua_.get();
+  reply_ = &reply;
   // In a protected call of its own: Lua may be out of memory anywhere.
-  struct Arguments {
-    ScriptEngine& engine;
-    std::string& reply;
-  } arguments{*this, reply};
-  const auto run = [](lua_State* inner) {
-    auto& [engine, out] = *static_cast<Arguments*>(lua_touserdata(inner, 1));
-    lua_settop(inner, 0);
-    const ScriptEngine::Request& asked = *engine.request_;
-    engine.text_ = engine.Push(asked.script);
-    if (!engine.text_.empty()) {
-      out = "-" + engine.text_ + "\r\n";
-      return 0;
-    }
-    lua_getfield(inner, LUA_REGISTRYINDEX, kSetWords);
-    engine.PushWords(asked.keys);
-    engine.PushWords(asked.arguments);
-    lua_call(inner, 2, 0);
-    lua_sethook(inner, CountInstructions, LUA_MASKCOUNT, kMostInstructions);
-    lua_pushcfunction(inner, NoteLine);
-    lua_insert(inner, 1);
-    const int ended = lua_pcall(inner, 0, 1, 1);
-    lua_sethook(inner, nullptr, 0, 0);
-    if (ended == 0) {
-      engine.AppendReply(0, out);
-    } else {
-      engine.AppendError(asked.script, out);
-    }
-    return 0;
-  };
-  if (lua_cpcall(lua, run, &arguments) != 0) {
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, run_script_);
+  if (lua_pcall(lua, 0, 0, 0) != 0) {
     reply.clear();
     AppendError(request.script, reply);
   }
   lua_sethook(lua, nullptr, 0, 0);
   lua_settop(lua, 0);
-  lua_gc(lua, bytes_ > kMostBytes / 8 ? LUA_GCCOLLECT : LUA_GCSTEP, 1);
+  if (bytes_ > kMostBytes / 8) lua_gc(lua, LUA_GCCOLLECT, 0);
   request_ = nullptr;
   state_ = nullptr;
+  reply_ = nullptr;
   return effect_;
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "compute/gateway/commands/value_change.h"
@@ -71,13 +72,14 @@ class ScriptEngine {
   // Notes the line of an error that ends the script.
   static int NoteLine(lua_State* lua);
   static int OpenLibraries(lua_State* lua);
+  // Runs the script of request_, and sets reply_.
+  static int RunScript(lua_State* lua);
 
   void Begin();
   // Leaves the script's function on the stack. Returns as Check.
   std::string Push(const Script& script);
   void PushWords(const std::vector<std::string_view>& words);
-  // Does a command whose words are in words_. Sets result_. Returns whether that is no error.
-  bool Execute(lua_State* lua);
+  // Does the command whose words are in views_. Appends the reply to result_, or returns an error.
   std::string_view ExecuteCommand();
   int RunCommand(lua_State* lua, bool raises);
   // Pushes the reply in result_, from `at` on.
@@ -88,17 +90,22 @@ class ScriptEngine {
 
   std::unique_ptr<lua_State, Close> lua_;
   size_t bytes_ = 0;
-  size_t functions_ = 0;  // that it has compiled
+  // References in Lua's registry.
+  int globals_ = 0;      // what scripts see, with KEYS and ARGV
+  int environment_ = 0;  // through which they see it
+  int note_line_ = 0;
+  int run_script_ = 0;
+  std::unordered_map<uint64_t, int> functions_;  // that it has compiled, by their scripts' numbers
   uint64_t random_ = 0;
 
   // Of the run. What Lua's functions need outlives their frames, as an error of Lua leaves these by
   // a jump.
   const Request* request_ = nullptr;
   ValueChange::State* state_ = nullptr;
+  std::string* reply_ = nullptr;
   ValueChange::Effect effect_ = ValueChange::Effect::kNone;
   bool is_out_of_time_ = false;
   int line_ = 0;  // where it has failed
-  std::vector<std::string> words_;
   std::vector<std::string_view> views_;
   ValueChange change_;
   std::string result_;

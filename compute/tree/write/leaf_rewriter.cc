@@ -31,7 +31,7 @@ bool LeafRewriter::DropExpired(const LeafEditor& editor, Scratch& scratch) {
   bool has_dropped = false;
   for (size_t i = 0; i < scratch.old.size(); ++i) {
     const Entry& entry = scratch.old[i];
-    if (!entry.expires() || !editor.HasExpired(entry)) continue;
+    if (!entry.has_time() || !editor.HasExpired(entry)) continue;
     scratch.is_gone[i] = 1;
     has_dropped = true;
     if (entry.has_block()) scratch.replaced.push_back(entry.block());
