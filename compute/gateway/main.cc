@@ -31,6 +31,7 @@
 #include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/connection/listener.h"
 #include "compute/gateway/gateway.h"
+#include "compute/gateway/large_sweeper.h"
 #include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
 
@@ -114,11 +115,14 @@ constexpr ProgramInfo kProgram{
 
 // How often it looks whether its store is gone.
 constexpr int kStoreLookMs = 500;
+// Between two looks at large hashes.
+constexpr std::chrono::seconds kLargeSweepInterval{10};
 
 // A store that is served, and what looks after it.
 struct AttendedStore {
   std::unique_ptr<Store> store;
   std::unique_ptr<AutoSweeper> sweeper = {};  // null without --sweep_after_s
+  std::unique_ptr<LargeSweeper> large_sweeper = {};
   std::unique_ptr<StoreWatch> watch = {};
 };
 
@@ -236,7 +240,7 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   options.rdma = fabric.rdma;
   options.connection_timeout_ms = fabric.connection_timeout_ms;
   options.reconnect_ms = FLAGS_reconnect_ms;
-  options.sessions = FLAGS_threads;
+  options.sessions = FLAGS_threads + 1;  // and the LargeSweeper's
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;
   return options;
@@ -249,6 +253,8 @@ Status Attend(AttendedStore& attended) {
         sweeper, AutoSweeper::Start(*attended.store, std::chrono::seconds(FLAGS_sweep_after_s)));
     attended.sweeper = std::move(sweeper);
   }
+  BOOST_OUTCOME_TRY(large_sweeper, LargeSweeper::Start(*attended.store, kLargeSweepInterval));
+  attended.large_sweeper = std::move(large_sweeper);
   BOOST_OUTCOME_TRY(watch,
                     StoreWatch::Start(*attended.store, "this compute server opens that one"));
   attended.watch = std::move(watch);
@@ -260,13 +266,16 @@ AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway) {
   const Store& store = *attended.store;
   StoreWatch& watch = *attended.watch;
   const AutoSweeper* const sweeper = attended.sweeper.get();
+  const LargeSweeper& large_sweeper = *attended.large_sweeper;
   return {.families =
-              [&store, metrics = gateway.metrics(), &memory = gateway.memory(), sweeper] {
+              [&store, metrics = gateway.metrics(), &memory = gateway.memory(), sweeper,
+               &large_sweeper] {
                 Families families;
                 AddDeviceOf(store, families);
                 metrics->AddTo(families);
                 memory.AddTo(families);
                 if (sweeper != nullptr) sweeper->AddTo(families);
+                large_sweeper.AddTo(families);
                 return families.Take();
               },
           .state =

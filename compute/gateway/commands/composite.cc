@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "compute/gateway/protocol/words.h"
+
 namespace gossamer::gateway {
 namespace {
 
@@ -21,6 +23,10 @@ void AppendText(std::string_view text, std::string& to) {
   to += text;
 }
 
+bool IsSmall(CompositeType type, std::string_view bytes) {
+  return bytes.size() >= kHeaderBytes && bytes.front() == static_cast<char>(type);
+}
+
 size_t TextBytes(std::string_view text) {
   size_t bytes = 1 + text.size();
   for (size_t length = text.size(); length >= kMore; length >>= kLengthBits) ++bytes;
@@ -35,14 +41,15 @@ std::string_view NameOf(CompositeType type) {
 
 std::optional<CompositeType> TypeOfComposite(std::string_view bytes) {
   if (bytes.size() < kHeaderBytes) return std::nullopt;
-  const auto type = static_cast<CompositeType>(bytes.front());
+  // In capitals: the header of a large one.
+  const auto type = static_cast<CompositeType>(LowerCase(bytes.front()));
   if (type != CompositeType::kHash && type != CompositeType::kSet) return std::nullopt;
   return type;
 }
 
 CompositeView::CompositeView(CompositeType type, std::string_view bytes)
     : has_values_(type == CompositeType::kHash) {
-  if (TypeOfComposite(bytes) != type) return;
+  if (!IsSmall(type, bytes)) return;
   std::memcpy(&count_, bytes.data() + 1, sizeof count_);
   rest_ = bytes.substr(kHeaderBytes);
 }
@@ -87,7 +94,7 @@ std::optional<CompositeEdit> CompositeEdit::Of(CompositeType type,
   while (const std::optional<CompositeItem> item = view.Next()) {
     edit.items_.push_back({item->name, item->value});
   }
-  if (TypeOfComposite(*bytes) != type || !view.has_ended()) return std::nullopt;
+  if (!IsSmall(type, *bytes) || !view.has_ended()) return std::nullopt;
   edit.count_ = edit.items_.size();
   return edit;
 }

@@ -1,4 +1,5 @@
-// Composite: a hash or a set of Redis clients, as the bytes of one value.
+// Composite: a hash or a set of Redis clients, as the bytes of one value. Where it is large, see
+// large_composite.h.
 // CompositeView: reads them where they are.
 // CompositeEdit: changes them.
 //
@@ -26,7 +27,7 @@ namespace gossamer::gateway {
 enum class CompositeType : char { kHash = 'h', kSet = 's' };
 // As TYPE says it.
 std::string_view NameOf(CompositeType type);
-// Of any bytes; nullopt if they are neither.
+// Of any bytes, also of the header of a large one; nullopt if they are neither.
 std::optional<CompositeType> TypeOfComposite(std::string_view bytes);
 
 struct CompositeItem {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "common/random.h"
@@ -19,11 +20,18 @@ namespace gossamer::gateway {
 namespace {
 
 constexpr std::string_view kTooLarge =
-    "ERR a hash or a set has at most 1 MiB in Gossamer, with all its names and values";
+    "ERR a script makes hashes and sets of at most 1 MiB in Gossamer, with all names and values, "
+    "and "
+    "so do others where a name is too long to be a key";
+constexpr std::string_view kTooLargeHere =
+    "ERR a script cannot use this hash or set: it has more than 32 KiB, and its items are keys of "
+    "their own";
+constexpr uint64_t kScanCount = 10;  // unless COUNT says another one
 constexpr std::string_view kDamaged =
     "ERR the value is no hash and no set, though the store says so: another program has put it";
 constexpr std::string_view kReplyTooLong = "ERR the reply would be too long: ask for fewer items";
 constexpr size_t kMostReplyBytes = size_t{64} << 20;
+constexpr uint64_t kMostPerScan = 100'000;
 
 uint64_t RandomBelow(uint64_t bound) {
   thread_local Random random(RandomId());
@@ -68,6 +76,8 @@ std::string CompositeCommand::Parse(const Command& command,
   id_ = command.id;
   type_ = command.name.starts_with('h') ? CompositeType::kHash : CompositeType::kSet;
   is_resp3_ = is_resp3;
+  with_values_ = false;
+  keeps_reply_ = false;
   late_refusal_.clear();
   operands_.assign(arguments.begin() + 2, arguments.end());
   switch (id_) {
@@ -101,7 +111,6 @@ std::string CompositeCommand::Parse(const Command& command,
 // HRANDFIELD key [count [WITHVALUES]], SRANDMEMBER key [count], SPOP key [count]
 std::string CompositeCommand::ParseRandom(const std::vector<std::string_view>& arguments) {
   has_count_ = arguments.size() > 2;
-  with_values_ = false;
   if (!has_count_) return {};
   const bool may_have_values = id_ == CommandId::kHRandField;
   if (arguments.size() > (may_have_values ? 4 : 3)) return std::string(kSyntaxError);
@@ -122,14 +131,14 @@ std::string CompositeCommand::ParseRandom(const std::vector<std::string_view>& a
   return number_ < -kMost / 2 || number_ > kMost / 2 ? "ERR value is out of range" : "";
 }
 
-// key cursor [MATCH pattern] [COUNT count] [NOVALUES]. Everything comes at once, whatever the
-// cursor, as in Redis's small hashes.
+// key cursor [MATCH pattern] [COUNT count] [NOVALUES]. Of a small composite everything comes at
+// once, whatever the cursor, as in Redis's small hashes.
 std::string CompositeCommand::ParseScan(const std::vector<std::string_view>& arguments) {
   pattern_ = "*";
+  scan_count_ = kScanCount;
   with_values_ = type_ == CompositeType::kHash;
-  uint64_t cursor = 0;
   const std::string_view text = arguments[2];
-  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), cursor);
+  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), cursor_);
   if (failure != std::errc() || behind != text.end()) return "ERR invalid cursor";
   late_refusal_ = ParseScanOptions(arguments);
   return {};
@@ -145,6 +154,7 @@ std::string CompositeCommand::ParseScanOptions(const std::vector<std::string_vie
       const std::optional<int64_t> count = ParseInteger(arguments[++i]);
       if (!count) return std::string(kNoInteger);
       if (*count < 1) return std::string(kSyntaxError);
+      scan_count_ = std::min(static_cast<uint64_t>(*count), kMostPerScan);
     } else if (IsWord(arguments[i], "novalues") && with_values_) {
       with_values_ = false;
     } else {
@@ -173,6 +183,7 @@ KeyEffect CompositeCommand::Apply(KeyState& state) {
     const std::optional<CompositeType> type = TypeOfComposite(*state.value);
     if (!type) return Refuse(kDamaged);
     if (*type != type_) return Refuse(kWrongType);
+    if (ParseLargeHeader(*state.value)) return Refuse(kTooLargeHere);
   }
   std::optional<CompositeEdit> edit = CompositeEdit::Of(type_, state.value);
   if (!edit) return Refuse(kDamaged);
@@ -181,7 +192,10 @@ KeyEffect CompositeCommand::Apply(KeyState& state) {
     state.Remove();
     return KeyEffect::kWritten;
   }
-  if (edit->bytes() > kMaxValueBytes) return Refuse(kTooLarge);
+  if (edit->bytes() > kMaxValueBytes - kLargeHeaderBytes) {
+    state.wants_large = type_;
+    return Refuse(kTooLarge);
+  }
   if (!state.value) state.expiry = Expiry::Never();
   state.value = edit->Encode();
   state.is_composite = true;
@@ -233,7 +247,7 @@ bool CompositeCommand::Increment(CompositeEdit& edit) {
   const std::optional<int64_t> old = place ? ParseInteger(edit.ValueAt(*place)) : 0;
   int64_t sum = 0;
   if (!old) {
-    Refuse("ERR hash value is not an integer");
+    Refuse(kHashValueNoInteger);
   } else if (__builtin_add_overflow(*old, number_, &sum)) {
     Refuse(kOverflow);
   } else {
@@ -249,7 +263,7 @@ bool CompositeCommand::IncrementByFloat(CompositeEdit& edit) {
   const std::optional<long double> old = place ? ParseFloat(edit.ValueAt(*place)) : 0;
   const long double sum = old.value_or(0) + float_;
   if (!old) {
-    Refuse("ERR hash value is not a float");
+    Refuse(kHashValueNoFloat);
   } else if (std::isnan(sum) || std::isinf(sum)) {
     Refuse(kNan);
   } else {
@@ -299,15 +313,20 @@ bool CompositeCommand::Pop(CompositeEdit& edit) {
 // ---- Reads
 
 void CompositeCommand::Read(const KeyLook& look) {
+  if (std::exchange(keeps_reply_, false)) return;
   reply_.clear();
   if (look.value && !look.is_composite) return void(Refuse(kWrongType));
-  const std::string_view bytes = look.value.value_or("");
+  std::optional<std::string_view> small = look.value;
   if (look.value) {
-    const std::optional<CompositeType> type = TypeOfComposite(bytes);
+    const std::optional<CompositeType> type = TypeOfComposite(*look.value);
     if (type != type_) return void(Refuse(type ? kWrongType : kDamaged));
+    const std::optional<LargeHeader> header = ParseLargeHeader(*look.value);
+    if (header && header->state != LargeHeader::State::kFilling) return void(Refuse(kTooLargeHere));
+    if (header) small = header->items;
+    if (small->empty()) small.reset();
   }
   if (look.value && !late_refusal_.empty()) return void(Refuse(late_refusal_));
-  const CompositeView view(type_, bytes);
+  const CompositeView view(type_, small.value_or(""));
   switch (id_) {
     case CommandId::kHLen:
     case CommandId::kSCard: return Writer().Integer(view.count());
@@ -316,18 +335,25 @@ void CompositeCommand::Read(const KeyLook& look) {
     case CommandId::kHStrlen:
     case CommandId::kSIsMember: return ReadOne(view);
     case CommandId::kHMget:
-    case CommandId::kSMIsMember: return ReadSome(look.value);
+    case CommandId::kSMIsMember: return ReadSome(small);
     default: break;
   }
   std::vector<CompositeItem> items;
   CompositeView rest = view;
   while (const std::optional<CompositeItem> item = rest.Next()) items.push_back(*item);
-  if (look.value && !rest.has_ended()) {
+  if (small && !rest.has_ended()) {
     Refuse(kDamaged);
-  } else if (id_ == CommandId::kHRandField || id_ == CommandId::kSRandMember) {
+  } else if (IsScan()) {
+    AnswerScan(0, items);
+  } else {
+    AnswerAll(items);
+  }
+}
+
+void CompositeCommand::AnswerAll(const std::vector<CompositeItem>& items) {
+  reply_.clear();
+  if (id_ == CommandId::kHRandField || id_ == CommandId::kSRandMember) {
     Draw(items);
-  } else if (id_ == CommandId::kHScan || id_ == CommandId::kSScan) {
-    Scan(items);
   } else {
     List(items);
   }
@@ -373,9 +399,8 @@ void CompositeCommand::List(const std::vector<CompositeItem>& items) {
 }
 
 void CompositeCommand::Draw(const std::vector<CompositeItem>& items) {
-  ReplyWriter reply = Writer();
   if (!has_count_) {
-    return items.empty() ? reply.Null() : reply.Bulk(items[RandomBelow(items.size())].name);
+    return items.empty() ? Writer().Null() : Writer().Bulk(items[RandomBelow(items.size())].name);
   }
   std::vector<size_t> drawn;
   const bool may_repeat = number_ < 0;
@@ -388,6 +413,12 @@ void CompositeCommand::Draw(const std::vector<CompositeItem>& items) {
   for (size_t i = 0; i < items.size() && !may_repeat && drawn.size() < wanted; ++i) {
     if (RandomBelow(items.size() - i) < wanted - drawn.size()) drawn.push_back(i);
   }
+  ListDrawn(items, drawn);
+}
+
+void CompositeCommand::ListDrawn(const std::vector<CompositeItem>& items,
+                                 const std::vector<size_t>& drawn) {
+  ReplyWriter reply = Writer();
   const bool has_pairs = with_values_ && is_resp3_;
   reply.Array(with_values_ && !has_pairs ? 2 * drawn.size() : drawn.size());
   for (const size_t place : drawn) {
@@ -398,19 +429,130 @@ void CompositeCommand::Draw(const std::vector<CompositeItem>& items) {
   }
 }
 
-void CompositeCommand::Scan(const std::vector<CompositeItem>& items) {
+void CompositeCommand::AnswerScan(uint64_t next_cursor, const std::vector<CompositeItem>& items) {
   std::vector<const CompositeItem*> found;
   for (const CompositeItem& item : items) {
     if (MatchesGlob(pattern_, item.name)) found.push_back(&item);
   }
-  ReplyWriter reply = Writer();
+  ReplyWriter reply = Answer();
   reply.Array(2);
-  reply.Bulk("0");
+  reply.Bulk(std::to_string(next_cursor));
   reply.Array(with_values_ ? 2 * found.size() : found.size());
   for (const CompositeItem* const item : found) {
     reply.Bulk(item->name);
     if (with_values_) reply.Bulk(item->value);
   }
+}
+
+// ---- On a large composite
+
+bool CompositeCommand::IsOfItems() const {
+  switch (id_) {
+    case CommandId::kHDel:
+    case CommandId::kHExists:
+    case CommandId::kHGet:
+    case CommandId::kHIncrBy:
+    case CommandId::kHIncrByFloat:
+    case CommandId::kHMget:
+    case CommandId::kHSet:
+    case CommandId::kHSetnx:
+    case CommandId::kHStrlen:
+    case CommandId::kSAdd:
+    case CommandId::kSIsMember:
+    case CommandId::kSMIsMember:
+    case CommandId::kSRem: return true;
+    default: return false;
+  }
+}
+
+void CompositeCommand::AddItemChanges(uint64_t id, std::vector<ItemChange>& changes) const {
+  assert(IsOfItems());
+  using Action = ItemChange::Action;
+  switch (id_) {
+    case CommandId::kHSet:
+    case CommandId::kHSetnx: {
+      const Action action = id_ == CommandId::kHSet ? Action::kSet : Action::kSetIfAbsent;
+      for (size_t i = 0; i < operands_.size(); i += 2) {
+        changes.emplace_back(action, ItemKeyOf(id, operands_[i]), operands_[i + 1]);
+      }
+      return;
+    }
+    case CommandId::kHIncrBy:
+      changes.push_back(ItemChange::Increment(ItemKeyOf(id, operands_[0]), number_));
+      return;
+    case CommandId::kHIncrByFloat:
+      changes.push_back(ItemChange::IncrementByFloat(ItemKeyOf(id, operands_[0]), float_));
+      return;
+    default: break;
+  }
+  Action action = Action::kRead;
+  if (id_ == CommandId::kSAdd) action = Action::kSetIfAbsent;
+  if (id_ == CommandId::kHDel || id_ == CommandId::kSRem) action = Action::kRemove;
+  for (const std::string_view name : operands_) changes.emplace_back(action, ItemKeyOf(id, name));
+}
+
+void CompositeCommand::AnswerItems(std::span<const ItemChange> changes) {
+  const auto were_there = std::ranges::count_if(changes, &ItemChange::was_there);
+  const auto count = static_cast<int64_t>(changes.size());
+  const ItemChange& first = changes.front();
+  switch (id_) {
+    case CommandId::kHSet:
+      return answers_ok_ ? Answer().Ok() : Answer().Integer(count - were_there);
+    case CommandId::kHSetnx:
+    case CommandId::kSAdd: return Answer().Integer(count - were_there);
+    case CommandId::kHDel:
+    case CommandId::kSRem: return Answer().Integer(were_there);
+    case CommandId::kHIncrBy:
+      return first.text() ? Answer().Integer(*ParseInteger(*first.text()))
+                          : void(Refuse(first.refusal()));
+    case CommandId::kHIncrByFloat:
+      return first.text() ? Answer().Bulk(*first.text()) : void(Refuse(first.refusal()));
+    default: break;
+  }
+  std::vector<std::optional<std::string_view>> values;
+  for (const ItemChange& one : changes) {
+    values.push_back(one.text() ? std::optional<std::string_view>(*one.text()) : std::nullopt);
+  }
+  AnswerValues(values);
+}
+
+void CompositeCommand::AnswerValues(std::span<const std::optional<std::string_view>> values) {
+  ReplyWriter reply = Answer();
+  const std::optional<std::string_view> first = values.front();
+  switch (id_) {
+    case CommandId::kHGet: return reply.BulkOrNull(first);
+    case CommandId::kHStrlen: return reply.Integer(static_cast<int64_t>(first.value_or("").size()));
+    case CommandId::kHExists:
+    case CommandId::kSIsMember: return reply.Integer(first ? 1 : 0);
+    default: break;
+  }
+  reply.Array(values.size());
+  for (const std::optional<std::string_view>& value : values) {
+    id_ == CommandId::kHMget ? reply.BulkOrNull(value) : reply.Integer(value ? 1 : 0);
+  }
+}
+
+std::optional<uint64_t> CompositeCommand::CountToDraw() const {
+  const bool draws = IsPop() || id_ == CommandId::kHRandField || id_ == CommandId::kSRandMember;
+  if (!draws || (has_count_ && number_ < 0)) return std::nullopt;
+  return has_count_ ? static_cast<uint64_t>(number_) : 1;
+}
+
+void CompositeCommand::AnswerDrawn(const std::vector<CompositeItem>& items) {
+  ReplyWriter reply = Answer();
+  if (!has_count_) return items.empty() ? reply.Null() : reply.Bulk(items.front().name);
+  if (IsPop()) {
+    reply.Set(items.size());
+    for (const CompositeItem& item : items) reply.Bulk(item.name);
+    return;
+  }
+  std::vector<size_t> all(items.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  ListDrawn(items, all);
+}
+
+bool CompositeCommand::WantsValues() const {
+  return with_values_ || id_ == CommandId::kHGetAll || id_ == CommandId::kHVals;
 }
 
 }  // namespace gossamer::gateway

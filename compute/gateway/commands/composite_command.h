@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "compute/gateway/commands/command_table.h"
 #include "compute/gateway/commands/composite.h"
 #include "compute/gateway/commands/key_state.h"
+#include "compute/gateway/commands/large_composite.h"
 #include "compute/gateway/protocol/reply_writer.h"
 
 namespace gossamer::gateway {
@@ -31,6 +33,39 @@ class CompositeCommand {
   void Read(const KeyLook& look);
   // The whole reply, of the last Apply or Read.
   std::string_view reply() const { return reply_; }
+  bool IsChange() const;
+  CompositeType type() const { return type_; }
+
+  // ---- On a large composite: each makes the reply
+
+  // Whether it asks for items by their names: with one ItemChange for each name.
+  bool IsOfItems() const;
+  // Requires: IsOfItems.
+  void AddItemChanges(uint64_t id, std::vector<ItemChange>& changes) const;
+  // Those that AddItemChanges has added, once they are done.
+  void AnswerItems(std::span<const ItemChange> changes);
+  // Of a read by names.
+  std::span<const std::string_view> names() const { return operands_; }
+  void AnswerValues(std::span<const std::optional<std::string_view>> values);
+  // HLEN and SCARD.
+  bool WantsCount() const { return id_ == CommandId::kHLen || id_ == CommandId::kSCard; }
+  void AnswerCount(uint64_t count) { Answer().Integer(static_cast<int64_t>(count)); }
+  // A part of the items.
+  bool IsScan() const { return id_ == CommandId::kHScan || id_ == CommandId::kSScan; }
+  uint64_t cursor() const { return cursor_; }
+  uint64_t scan_count() const { return scan_count_; }
+  void AnswerScan(uint64_t next_cursor, const std::vector<CompositeItem>& items);
+  // How many different items it draws, each with the same chance; nullopt: it does not, or it may
+  // draw one several times. SPOP removes them.
+  std::optional<uint64_t> CountToDraw() const;
+  bool IsPop() const { return id_ == CommandId::kSPop; }
+  void AnswerDrawn(const std::vector<CompositeItem>& items);
+  // Whether values are part of the reply.
+  bool WantsValues() const;
+  void AnswerAll(const std::vector<CompositeItem>& items);
+  void AnswerError(std::string_view line) { Refuse(line); }
+  // The next Read leaves the reply as it is.
+  void KeepReply() { keeps_reply_ = true; }
   // Forgets it, if it takes much.
   void GiveBackMemory() {
     constexpr size_t kSmallBytes = 1024;
@@ -42,8 +77,12 @@ class CompositeCommand {
   std::string ParseScan(const std::vector<std::string_view>& arguments);
   std::string ParseScanOptions(const std::vector<std::string_view>& arguments);
   ReplyWriter Writer() { return {reply_, is_resp3_}; }
+  // The writer of another reply.
+  ReplyWriter Answer() {
+    reply_.clear();
+    return Writer();
+  }
   KeyEffect Refuse(std::string_view line);
-  bool IsChange() const;
   // Each changes `edit`, and writes the reply; false: nothing has changed, or it is refused.
   bool SetFields(CompositeEdit& edit);
   bool Increment(CompositeEdit& edit);
@@ -56,7 +95,7 @@ class CompositeCommand {
   void ReadSome(std::optional<std::string_view> bytes);
   void List(const std::vector<CompositeItem>& items);
   void Draw(const std::vector<CompositeItem>& items);
-  void Scan(const std::vector<CompositeItem>& items);
+  void ListDrawn(const std::vector<CompositeItem>& items, const std::vector<size_t>& drawn);
 
   CommandId id_ = CommandId::kHGet;
   CompositeType type_ = CompositeType::kHash;
@@ -68,8 +107,11 @@ class CompositeCommand {
   bool has_count_ = false;                  // of items to return
   bool with_values_ = false;                // likewise
   std::string_view pattern_;                // of HSCAN and SSCAN
+  uint64_t cursor_ = 0;                     // likewise
+  uint64_t scan_count_ = 0;                 // likewise
   std::string late_refusal_;                // likewise, unless the key is absent
   std::string reply_;
+  bool keeps_reply_ = false;
 };
 
 }  // namespace gossamer::gateway

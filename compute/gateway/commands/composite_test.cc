@@ -101,7 +101,7 @@ TEST_P(CompositeTest, BytesThatAreCutOrChangedAreRefusedOrInBounds) {
       EXPECT_LE(item->name.data() + item->name.size(), all.data() + all.size());
     }
     EXPECT_EQ(CompositeEdit::Of(type, all).has_value(),
-              TypeOfComposite(all) == type && view.has_ended());
+              all.starts_with(static_cast<char>(type)) && view.has_ended());
     return seen;
   };
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) look(whole.substr(0, bytes));
@@ -212,7 +212,7 @@ TEST_F(CompositeCommandTest, AHashHasALargestSize) {
   EXPECT_EQ(Run({"hset", "k", "b", half}), ":1\r\n");
   const std::optional<std::string> before = state_.value;
   EXPECT_THAT(Run({"hset", "k", "c", half}),
-              testing::StartsWith("-ERR a hash or a set has at most"));
+              testing::StartsWith("-ERR a script makes hashes and sets of at most"));
   EXPECT_EQ(effect_, KeyEffect::kNone);
   EXPECT_EQ(state_.value, before);
 }

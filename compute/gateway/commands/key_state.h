@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "compute/gateway/commands/composite.h"
 #include "gossamer/expiry.h"
 
 namespace gossamer::gateway {
@@ -15,6 +16,8 @@ struct KeyState {
   Expiry expiry;              // of At, or never; of a plain value
   uint64_t now_ms = 0;        // the store's time
   bool is_composite = false;  // `value` is a hash or a set
+  // A change was refused, because the composite would be too long for one value.
+  std::optional<CompositeType> wants_large = {};
 
   void SetPlain(std::string_view bytes) {
     value = bytes;

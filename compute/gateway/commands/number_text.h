@@ -14,6 +14,8 @@ std::string FloatText(long double number);
 
 inline constexpr std::string_view kNoFloat = "ERR value is not a valid float";
 inline constexpr std::string_view kOverflow = "ERR increment or decrement would overflow";
+inline constexpr std::string_view kHashValueNoInteger = "ERR hash value is not an integer";
+inline constexpr std::string_view kHashValueNoFloat = "ERR hash value is not a float";
 inline constexpr std::string_view kNan = "ERR increment would produce NaN or Infinity";
 
 }  // namespace gossamer::gateway

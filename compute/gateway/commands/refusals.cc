@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "compute/gateway/commands/large_composite.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "proto/store_parameters.h"
 
@@ -65,6 +66,8 @@ constexpr std::array kFamilies = {
 };
 
 constexpr size_t kMostQuoted = 128;
+constexpr std::string_view kReservedKey =
+    "ERR keys that begin with four bytes of ff are Gossamer's own: choose others";
 
 bool HasWord(std::string_view words, std::string_view name) {
   while (!words.empty()) {
@@ -145,6 +148,7 @@ std::string RefusalOf(const Command* command, const Subcommand* subcommand,
                       const std::vector<std::string_view>& arguments) {
   if (command == nullptr) return UnknownCommand(arguments);
   if (!IsRightCount(command->arity, arguments.size())) return WrongNumberOfArguments(command->name);
+  if (HasReservedKey(*command, arguments)) return std::string(kReservedKey);
   if (!HasSubcommands(*command) || arguments.size() == 1) return {};
   if (subcommand == nullptr) return UnknownSubcommand(*command, arguments[1]);
   const bool is_right = IsRightCount(subcommand->arity, arguments.size());

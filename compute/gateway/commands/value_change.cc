@@ -701,26 +701,123 @@ ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, 
   values_.GiveBack();
   replies_.GiveBack();
   is_too_long_ = false;
+  is_outdated_ = false;
+  outcome_ = Outcome::kDone;
   // The value, and what it becomes.
-  is_put_off_ = value && !is_never_put_off_ && !values_.Take(2 * value->size());
-  if (is_put_off_) return {};
-  state_ = {.value = {},
-            .expiry = expiry.OfPlain(),
-            .now_ms = now_ms_,
-            .is_composite = expiry.is_composite()};
-  if (value) state_.value.emplace(*value);
+  if (value && !is_never_put_off_ && !values_.Take(2 * value->size())) {
+    outcome_ = Outcome::kPutOff;
+    return {};
+  }
   if (expected_) {
     is_outdated_ = *expected_ != (value ? Fingerprint(*value, expiry) : Fingerprint());
     if (is_outdated_) return {};
   }
+  if (const std::optional<LargeHeader> header = ParseLargeHeader(value, expiry)) {
+    const bool is_absent =
+        header->state == LargeHeader::State::kPerhapsEmpty && header->id == empty_id_;
+    const std::optional<Change> change = is_absent ? std::nullopt : OnLarge(*header, expiry);
+    if (change) return *change;
+    if (is_absent) value.reset();
+  }
+  state_ = {.value = {},
+            .expiry = value ? expiry.OfPlain() : Expiry::Never(),
+            .now_ms = terms_.now_ms,
+            .is_composite = value && expiry.is_composite()};
+  if (value) state_.value.emplace(*value);
   auto effect = ValueChange::Effect::kNone;
   is_too_long_ = !ApplyAll(effect);
   if (is_too_long_) return {};
+  if (state_.wants_large && !HasScript()) {
+    const CompositeType type = *state_.wants_large;
+    state_.value = value;
+    if (!value || CanBeLarge()) {
+      return Fill(type, value.value_or(""), value ? expiry : Expiry::Never(), Outcome::kFillsFirst);
+    }
+    return {};
+  }
   if (effect == ValueChange::Effect::kNone) return {};
   if (!state_.value) return {Kind::kDelete, {}, {}};
   const Expiry after = state_.is_composite ? state_.expiry.OfComposite() : state_.expiry;
   if (effect == ValueChange::Effect::kTouched) return {Kind::kTouch, {}, after};
+  const bool may_grow = state_.is_composite && state_.value->size() > kMostSmallBytes;
+  if (may_grow && !ParseLargeHeader(*state_.value) && CanBeLarge()) {
+    return Fill(*TypeOfComposite(*state_.value), *state_.value, after, Outcome::kFills);
+  }
   return {Kind::kPut, *state_.value, after};
+}
+
+std::optional<ValueModifier::Change> KeyChanges::OnLarge(const LargeHeader& header, Expiry expiry) {
+  header_ = header;
+  header_.items = {};
+  switch (header.state) {
+    case LargeHeader::State::kFilling:
+      if (!MayChangeItems()) return std::nullopt;
+      if (header.since_ms + kFillPatienceMs > terms_.now_ms) {
+        outcome_ = Outcome::kPutOff;
+        return Change{};
+      }
+      return Fill(header.type, header.items, expiry, Outcome::kFillsFirst);
+    case LargeHeader::State::kOpen:
+      if (!WantsItems() || HasScript()) return std::nullopt;
+      outcome_ = Outcome::kIsLarge;
+      return Change{};
+    case LargeHeader::State::kPerhapsEmpty: outcome_ = Outcome::kPerhapsEmpty; return Change{};
+  }
+  return std::nullopt;
+}
+
+ValueModifier::Change KeyChanges::Fill(CompositeType type, std::string_view items, Expiry expiry,
+                                       Outcome outcome) {
+  outcome_ = outcome;
+  header_ = {.type = type,
+             .state = LargeHeader::State::kFilling,
+             .id = NewLargeId(),
+             .place = 0,
+             .since_ms = terms_.now_ms,
+             .items = items};
+  filling_ = header_.Encode();
+  header_.items = {};
+  return {Kind::kPut, filling_, expiry.OfComposite()};
+}
+
+bool KeyChanges::HasScript() const {
+  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
+    if (one->is_script()) return true;
+  }
+  return false;
+}
+
+bool KeyChanges::WantsItems() const {
+  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
+    if (one->WantsItems()) return true;
+  }
+  return false;
+}
+
+bool KeyChanges::MayChangeItems() const {
+  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
+    if (one->MayChangeItems()) return true;
+  }
+  return false;
+}
+
+bool KeyChanges::ChangesItemsOf(CompositeType type) const {
+  if (HasScript() || !MayChangeItems()) return false;
+  for (ValueChange* one = first_; one != nullptr; one = one->next_) {
+    const CompositeCommand* const command = one->composite();
+    if (command != nullptr && command->type() != type) return false;
+  }
+  return true;
+}
+
+bool KeyChanges::CanBeLarge() const {
+  const std::optional<CompositeType> type = TypeOfComposite(*state_.value);
+  if (!type) return false;
+  CompositeView view(*type, *state_.value);
+  while (const std::optional<CompositeItem> item = view.Next()) {
+    if (kItemPrefixBytes + item->name.size() > terms_.max_key_bytes) return false;
+  }
+  return view.has_ended();
 }
 
 bool KeyChanges::ApplyAll(KeyEffect& effect) {
@@ -740,7 +837,12 @@ void KeyChanges::SetResult(const Status& result) {
     one->result = own;
     if (!own) one->GiveBackMemory();
   }
+  Forget();
+}
+
+void KeyChanges::Forget() {
   state_ = {};
+  filling_ = {};
   values_.GiveBack();
 }
 

@@ -96,6 +96,17 @@ class ValueChange {
   void Read(const KeyLook& look);
   // Runs a script without a key, for which the store has nothing to do. Returns false of all others.
   bool RunsAlone(uint64_t now_ms);
+  // Null unless the command is about a hash or a set.
+  CompositeCommand* composite() { return CompositeCommand::Has(id_) ? &composite_ : nullptr; }
+  const CompositeCommand* composite() const {
+    return CompositeCommand::Has(id_) ? &composite_ : nullptr;
+  }
+  bool is_script() const { return id_ == CommandId::kEval; }
+  // Whether it asks for what a hash or a set has, and may change that.
+  bool WantsItems() const { return CompositeCommand::Has(id_) || is_script(); }
+  bool MayChangeItems() const {
+    return is_script() || (CompositeCommand::Has(id_) && composite_.IsChange());
+  }
   // Of the operation that did it.
   Status result = Ok();
   // The answer of the last Apply.
@@ -195,14 +206,31 @@ class KeyScript {
   virtual std::string_view reply() const = 0;
 };
 
+// What KeyChanges have to know of the store.
+struct ChangeTerms {
+  uint64_t now_ms;  // its time
+  size_t max_key_bytes;
+};
+
 class KeyChanges final : public ValueModifier {
  public:
+  // What a successful operation has done.
+  enum class Outcome : uint8_t {
+    kDone,
+    kPutOff,      // nothing, since too much memory was held, or since the key has a composite that
+                  // others fill: to be done again
+    kFills,       // all, and now the composite is `header`, which is to be filled
+    kFillsFirst,  // nothing, but the same: to be done again behind that
+    kIsLarge,     // nothing: the key has `header`, which is open
+    kPerhapsEmpty,  // nothing: likewise, and whether it has an item is to be looked up
+  };
+
   // Each change outlives this, and belongs to no other KeyChanges. So does `memory`.
-  // `now_ms`: the store's time.
-  KeyChanges(ValueChange& first, uint64_t now_ms, ChangeMemory& memory)
+  KeyChanges(ValueChange& first, const ChangeTerms& terms, ChangeMemory& memory)
       : first_(&first),
         last_(&first),
-        now_ms_(now_ms),
+        terms_(terms),
+        memory_(memory),
         values_(memory.OfValues()),
         replies_(memory.OfReplies()) {
     first.next_ = nullptr;
@@ -211,10 +239,27 @@ class KeyChanges final : public ValueModifier {
   void Expect(const Fingerprint& seen) { expected_ = seen; }
   // Of the last Modify: it had something else.
   bool is_outdated() const { return is_outdated_; }
-  // Likewise: nothing was done, since too much memory was held. To be done again.
-  bool is_put_off() const { return is_put_off_; }
-  // From now on it is done whatever is held.
+  Outcome outcome() const { return outcome_; }
+  // Of kFills and later ones. Its items are not part of it.
+  const LargeHeader& header() const { return header_; }
+  // From now on the store's time is this one.
+  void SetNow(uint64_t now_ms) { terms_.now_ms = now_ms; }
+  // From now on it is done whatever memory is held.
   void NeverPutOff() { is_never_put_off_ = true; }
+  // The composite of `header` has no items: whoever finds it again takes the key for absent.
+  void TakeForAbsent(const LargeHeader& header) { empty_id_ = header.id; }
+  // In the order in which they came.
+  template <typename Use>
+  void ForEach(Use&& use) {
+    for (ValueChange *one = first_, *next = nullptr; one != nullptr; one = next) {
+      next = one->next_;
+      use(*one);
+    }
+  }
+  const ChangeTerms& terms() const { return terms_; }
+  ChangeMemory& memory() { return memory_; }
+  // Whether items of a composite of that type are asked for, no others, and some may change.
+  bool ChangesItemsOf(CompositeType type) const;
   // Of all answers.
   uint64_t answer_bytes() const { return replies_.bytes(); }
   // A change of the same key, behind the others.
@@ -231,21 +276,37 @@ class KeyChanges final : public ValueModifier {
 
   // Call when the operation has ended.
   void SetResult(const Status& result);
+  // Likewise, if each change has its result.
+  void Forget();
 
  private:
   // Does the changes to `state_`. Returns false, and they are not to be done, if their answers are
   // too long.
   bool ApplyAll(KeyEffect& effect);
+  // What becomes of a key with that header, if the changes cannot be done as on any other one.
+  std::optional<Change> OnLarge(const LargeHeader& header, Expiry expiry);
+  // A header that is filling, with these items, in place of what the key has.
+  Change Fill(CompositeType type, std::string_view items, Expiry expiry, Outcome outcome);
+  bool HasScript() const;
+  // Whether a command asks for items; whether one may change some.
+  bool WantsItems() const;
+  bool MayChangeItems() const;
+  // Whether each item of the small composite in state_ can be a key.
+  bool CanBeLarge() const;
 
   ValueChange* first_;
   ValueChange* last_;
-  uint64_t now_ms_;
+  ChangeTerms terms_;
+  ChangeMemory& memory_;
   ChangeMemory::Holding values_;
   ChangeMemory::Holding replies_;
   KeyState state_;
   std::optional<Fingerprint> expected_;
+  Outcome outcome_ = Outcome::kDone;
+  LargeHeader header_;
+  std::string filling_;    // of kFills and kFillsFirst: what the key gets
+  uint64_t empty_id_ = 0;  // 0: none
   bool is_outdated_ = false;
-  bool is_put_off_ = false;
   bool is_never_put_off_ = false;
   bool is_too_long_ = false;  // the answers
 };

@@ -74,7 +74,7 @@ TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
   append.Parse(*FindCommand("append"), appends, false);
   const std::vector<ValueChange*> all = {&increment, &get_del, &append};
   ChangeMemory memory;
-  KeyChanges changes(increment, 0, memory);
+  KeyChanges changes(increment, {.now_ms = 0, .max_key_bytes = 250}, memory);
   changes.Add(get_del);
   changes.Add(append);
   for (const std::string_view value : {"5", "7"}) {
@@ -93,16 +93,16 @@ TEST(ValueChangeTest, WaitsForMemoryOfOthers) {
   ChangeMemory memory;
   ValueChange append;
   append.Parse(*FindCommand("append"), {"append", "k", "x"}, false);
-  KeyChanges changes(append, 0, memory);
+  KeyChanges changes(append, {.now_ms = 0, .max_key_bytes = 250}, memory);
   const std::string value(1000, 'v');
   {
     ChangeMemory::Holding others = memory.OfValues();
     ASSERT_TRUE(others.Take(ChangeMemory::kMostBytes - 1999));
     EXPECT_EQ(changes.Modify(value, {}).kind, ValueModifier::Kind::kKeep);
-    EXPECT_TRUE(changes.is_put_off());
+    EXPECT_EQ(changes.outcome(), KeyChanges::Outcome::kPutOff);
     changes.NeverPutOff();
     EXPECT_EQ(changes.Modify(value, {}).kind, ValueModifier::Kind::kPut);
-    EXPECT_FALSE(changes.is_put_off());
+    EXPECT_EQ(changes.outcome(), KeyChanges::Outcome::kDone);
   }
   EXPECT_TRUE(memory.OfValues().Take(ChangeMemory::kMostBytes));
 }
@@ -115,7 +115,7 @@ TEST(ValueChangeTest, RefusesAnswersThatAreTooLongTogether) {
   ChangeMemory::Holding others = memory.OfReplies();
   ASSERT_TRUE(others.Take(ChangeMemory::kMostBytes - 999));
   {
-    KeyChanges changes(get_del, 0, memory);
+    KeyChanges changes(get_del, {.now_ms = 0, .max_key_bytes = 250}, memory);
     EXPECT_EQ(changes.Modify(value, {}).kind, ValueModifier::Kind::kKeep);
     changes.SetResult(Ok());
     EXPECT_EQ(get_del.result.error().code, Code::kContended);

@@ -271,11 +271,50 @@ std::vector<std::string_view> Batch::WordsOf(const Request& request) const {
 
 Task<void> Batch::Read(Session& session, size_t most_bytes, size_t most_keys) {
   most_keys_ = most_keys;
+  has_large_lists_ = false;
   is_unread_ = reads_.size() > most_keys && AsksForMany();
   if (reads_.empty() || is_unread_) co_return;
   values_.set_most_bytes(most_bytes);
   co_await session.AsyncMultiGet(reads_, values_);
   if (!looks_.empty()) now_ms_ = session.StoreTimeMs();
+  std::vector<LargeLook> large = co_await FindLarge(session, requests_, 0, reads_.size());
+  if (large.empty()) co_return;
+  std::erase_if(large, [this](const LargeLook& one) {
+    const bool is_any = !one.look->composite()->IsOfItems();
+    has_large_lists_ = has_large_lists_ || is_any;
+    return is_any;
+  });
+  if (!has_large_lists_) co_await LargeRun::ReadItems(session, std::move(large));
+}
+
+Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests requests, size_t first,
+                                              size_t end) {
+  std::vector<LargeLook> found;
+  for (const Request& request : requests) {
+    if (!IsRead(request)) continue;
+    const size_t behind = std::min(end, request.first + KeysOf(request));
+    for (size_t i = std::max(first, request.first); i < behind; ++i) {
+      if (values_.is_left_out(i - first) || !values_.expiry(i - first).is_composite()) continue;
+      const Result<std::string_view> value = values_[i - first];
+      const std::optional<LargeHeader> header =
+          value ? ParseLargeHeader(value.value()) : std::nullopt;
+      if (!header || header->state == LargeHeader::State::kFilling) continue;
+      if (header->state == LargeHeader::State::kPerhapsEmpty) {
+        const Result<bool> is_empty = co_await LargeRun::IsEmpty(session, header->id);
+        // If nobody knows, so does the answer.
+        if (!is_empty) values_.Set(i - first, Result<std::string>(is_empty.error()));
+        if (is_empty && is_empty.value()) {
+          values_.Set(i - first, Result<std::string>(MakeError(Code::kNotFound)));
+        }
+        if (!is_empty || is_empty.value()) continue;
+      }
+      if (!IsLook(request)) continue;
+      CompositeCommand* const command = looks_[request.count].composite();
+      if (command == nullptr || command->type() != header->type) continue;
+      found.push_back({&looks_[request.count], *header});
+    }
+  }
+  co_return found;
 }
 
 Task<void> Batch::Write(Session& session) {
@@ -316,7 +355,7 @@ void Batch::GroupChanges(uint64_t now_ms) {
     if (places_[at] != 0) {
       key_changes_[places_[at] - 1].Add(change);
     } else {
-      key_changes_.emplace_back(change, now_ms, memory_);
+      key_changes_.emplace_back(change, ChangeTerms{now_ms, max_key_bytes_}, memory_);
       places_[at] = static_cast<uint32_t>(key_changes_.size());
     }
   }
@@ -493,11 +532,22 @@ bool Batch::IsLong(Requests requests) const {
   if (is_unread_) return ReadsOf(requests) > most_keys_;
   for (const Request& request : requests) {
     if (!IsRead(request)) continue;
+    if (has_large_lists_ && IsLargeList(request)) return true;
     for (size_t i = request.first; i < request.first + KeysOf(request); ++i) {
       if (values_.is_left_out(i)) return true;
     }
   }
   return false;
+}
+
+// Whether it reads any items of a large composite.
+bool Batch::IsLargeList(const Request& request) const {
+  const CompositeCommand* const command =
+      IsLook(request) ? looks_[request.count].composite() : nullptr;
+  if (command == nullptr || command->IsOfItems()) return false;
+  const Result<std::string_view> value = values_[request.first];
+  return value && values_.expiry(request.first).is_composite() &&
+         ParseLargeHeader(value.value()).has_value();
 }
 
 std::vector<std::unique_ptr<Batch>> Batch::Split() {

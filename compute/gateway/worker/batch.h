@@ -26,6 +26,7 @@
 #include "compute/gateway/connection/client.h"
 #include "compute/gateway/script/script.h"
 #include "compute/gateway/worker/change_run.h"
+#include "compute/gateway/worker/large_run.h"
 #include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
 
@@ -87,9 +88,11 @@ class Batch {
   // Does the reads. Once they have brought `most_bytes`, those of further long values are left out;
   // all of them are, if a client has more than `most_keys`.
   Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
-  // Whether Read has left any out. Then the batch is to be split, before anything else of it is
+  // Whether Read has left any out, such as those of a large hash as a whole. Then the batch is to be split, before anything else of it is
   // done.
-  bool has_left_out() const { return !reads_.empty() && (is_unread_ || values_.is_full()); }
+  bool has_left_out() const {
+    return !reads_.empty() && (is_unread_ || has_large_lists_ || values_.is_full());
+  }
   // Splits the batch: a batch of each client of which reads were left out, for LongReads, and, as
   // the last one, a batch of all the others, which may be empty. This one is of no use afterwards.
   std::vector<std::unique_ptr<Batch>> Split();
@@ -161,6 +164,11 @@ class Batch {
   bool IsLong(Requests requests) const;
   // Adds a request of `from` as it is there.
   void Take(const Batch& from, const Request& request);
+  bool IsLargeList(const Request& request) const;
+  // The looks of `requests` that ask for items of a large composite, whose keys are read, as those
+  // from `first` up to `end`. Those that turn out to be empty are absent from then on.
+  Task<std::vector<LargeLook>> FindLarge(Session& session, Requests requests, size_t first,
+                                         size_t end);
   Task<void> RunPuts(Session& session);
   // Puts the changes of each key one behind the other, as they came.
   // `now_ms`: the store's time.
@@ -185,8 +193,9 @@ class Batch {
   std::vector<std::string_view> reads_;
   size_t reads_of_others_ = 0;  // those before the last client's
   Values values_;
-  size_t most_keys_ = 0;    // of the last Read
-  bool is_unread_ = false;  // it has read nothing, because a client has more reads
+  size_t most_keys_ = 0;          // of the last Read
+  bool is_unread_ = false;        // it has read nothing, because a client has more reads
+  bool has_large_lists_ = false;  // some ask for any items of a large composite
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
   ChangeList looks_;     // by the `count` of their requests

@@ -1,12 +1,18 @@
 #include "compute/gateway/worker/change_run.h"
 
 #include <numeric>
+#include <utility>
+
+#include "compute/gateway/worker/large_run.h"
 
 namespace gossamer::gateway {
+
+using Outcome = KeyChanges::Outcome;
 
 Task<void> ChangeRun::Run(Session& session, std::vector<KeyChanges>& changes) {
   places_.resize(changes.size());
   std::iota(places_.begin(), places_.end(), size_t{0});
+  std::vector<KeyChanges*> large;
   while (!places_.empty()) {
     modifiers_.clear();
     for (const size_t place : places_) {
@@ -15,18 +21,53 @@ Task<void> ChangeRun::Run(Session& session, std::vector<KeyChanges>& changes) {
     results_.assign(places_.size(), Ok());
     co_await session.AsyncMultiModify(modifiers_, results_);
     size_t left = 0;
+    bool has_moved = false;
     for (size_t i = 0; i < modifiers_.size(); ++i) {
       KeyChanges& one = changes[places_[i]];
-      if (results_[i] && one.is_put_off()) {
-        places_[left++] = places_[i];
-      } else {
+      const Outcome outcome = results_[i] ? one.outcome() : Outcome::kDone;
+      if (outcome == Outcome::kDone) {
         one.SetResult(results_[i]);
+        has_moved = true;
+        continue;
+      }
+      if (outcome == Outcome::kIsLarge) {
+        large.push_back(&one);
+        has_moved = true;
+        continue;
+      }
+      if (outcome == Outcome::kPutOff) {
+        places_[left++] = places_[i];
+        continue;
+      }
+      has_moved = true;
+      const Status status = co_await Prepare(session, one);
+      if (outcome == Outcome::kFills || !status) {
+        // Where the composite could not be filled, the next one that changes it does that.
+        one.SetResult(outcome == Outcome::kFills ? Ok() : status);
+      } else {
+        places_[left++] = places_[i];
       }
     }
     // Where other batches hold all that may be held, one change at a time goes on.
-    if (left == places_.size()) changes[places_.back()].NeverPutOff();
+    if (!has_moved) changes[places_[left - 1]].NeverPutOff();
     places_.resize(left);
+    for (const size_t place : places_) changes[place].SetNow(session.StoreTimeMs());
   }
+  if (!large.empty()) co_await LargeRun::Change(session, std::move(large));
+}
+
+Task<Status> ChangeRun::Prepare(Session& session, KeyChanges& one) {
+  const LargeHeader header = one.header();
+  if (one.outcome() != Outcome::kPerhapsEmpty) {
+    co_return co_await LargeRun::Fill(session, one.key(), header);
+  }
+  if (one.ChangesItemsOf(header.type)) {
+    co_return co_await LargeRun::Open(session, one.key(), header);
+  }
+  BOOST_OUTCOME_CO_TRY(is_empty, co_await LargeRun::Settle(session, one.key(), header));
+  const bool is_settled = header.since_ms + kSettlingMs <= session.StoreTimeMs();
+  if (is_empty && is_settled) one.TakeForAbsent(header);
+  co_return Ok();
 }
 
 }  // namespace gossamer::gateway

@@ -1,4 +1,4 @@
-// RunChanges: does the changes of many keys, those of each key as one operation of the store.
+// ChangeRun: does the changes of many keys, those of each key as one operation of the store.
 #pragma once
 
 #include <vector>
@@ -18,6 +18,9 @@ class ChangeRun {
   }
 
  private:
+  // Does what must come before `one` is done again, or behind it.
+  static Task<Status> Prepare(Session& session, KeyChanges& one);
+
   std::vector<size_t> places_;  // of the changes that are left
   std::vector<KeyModifier> modifiers_;
   std::vector<Status> results_;

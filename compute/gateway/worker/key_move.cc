@@ -7,6 +7,8 @@
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/protocol/reply_writer.h"
 #include "compute/gateway/protocol/words.h"
+#include "compute/gateway/worker/large_records.h"
+#include "compute/gateway/worker/large_run.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
@@ -131,28 +133,77 @@ Task<void> KeyMove::Run(Session& session, std::string& out, bool is_resp3) {
 
 Task<std::string> KeyMove::Move(Session& session) {
   number_ = 0;
-  Fingerprint copied;  // by an earlier try
+  Fingerprint put_before;  // by an earlier try
   for (int i = 0; i < kMostTries; ++i) {
     const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(from_);
     const bool is_absent = !found && (found.error().code == Code::kNotFound ||
                                       found.error().code == Code::kInvalidArgument);
     if (!found && !is_absent) co_return ErrorLine(found.error());
-    if (is_absent && number_ != 0) co_return "";  // somebody else has deleted it since
-    if (is_absent) co_return id_ == CommandId::kCopy ? "" : "ERR no such key";
+    if (is_absent) co_return AnswerToAbsent();
     if (from_ == to_) co_return "";
     const auto& [value, expiry] = found.value();
-    PutIf put(value, expiry, must_be_absent_, copied);
+    std::string moved = value;
+    const std::optional<LargeHeader> header = ParseLargeHeader(value, expiry);
+    const bool is_large = header && header->state != LargeHeader::State::kFilling;
+    if (is_large) {
+      Result<std::optional<std::string>> large = co_await MoveLarge(session, *header);
+      if (!large) co_return ErrorLine(large.error());
+      if (!large.value()) co_return AnswerToAbsent();
+      moved = *std::move(large.value());
+    }
+    PutIf put(moved, expiry, must_be_absent_, put_before);
     const Status done = co_await session.AsyncModify(to_, put);
     if (!done) co_return ErrorLine(done.error());
     if (!put.has_put()) co_return "";
+    put_before = Fingerprint(moved, expiry);
+    if (is_large) {
+      // It may have become garbage, or the sweep may have forgotten this key, if this has lasted
+      // for very long.
+      const Result<bool> is_alive =
+          co_await NoteLargeKey(session, ParseLargeHeader(moved)->id, to_);
+      if (!is_alive) co_return ErrorLine(is_alive.error());
+      if (!is_alive.value()) co_return co_await GiveUp(session, put_before);
+    }
     number_ = 1;
     if (id_ == CommandId::kCopy) co_return "";
-    copied = Fingerprint(value, expiry);
-    const Result<bool> is_deleted = co_await DeleteIf(session, from_, copied);
+    const Result<bool> is_deleted = co_await DeleteIf(session, from_, Fingerprint(value, expiry));
     if (!is_deleted) co_return ErrorLine(is_deleted.error());
-    if (is_deleted.value()) co_return "";
+    if (!is_deleted.value()) continue;
+    // If that fails, the sweep of large composites does it.
+    if (is_large) static_cast<void>(co_await ForgetLargeKey(session, header->id, from_));
+    co_return "";
   }
   co_return std::string(kContended);
+}
+
+std::string KeyMove::AnswerToAbsent() const {
+  if (number_ != 0) return "";  // somebody else has deleted it since
+  return id_ == CommandId::kCopy ? "" : "ERR no such key";
+}
+
+// The items of the new key are garbage.
+Task<std::string> KeyMove::GiveUp(Session& session, const Fingerprint& put) {
+  const Result<bool> is_deleted = co_await DeleteIf(session, to_, put);
+  if (!is_deleted) co_return ErrorLine(is_deleted.error());
+  number_ = 0;
+  co_return id_ == CommandId::kCopy ? "TRYAGAIN the copy has taken too long" : "ERR no such key";
+}
+
+Task<Result<std::optional<std::string>>> KeyMove::MoveLarge(Session& session,
+                                                            const LargeHeader& header) {
+  using Moved = std::optional<std::string>;
+  if (header.state == LargeHeader::State::kPerhapsEmpty) {
+    BOOST_OUTCOME_CO_TRY(is_empty, co_await LargeRun::IsEmpty(session, header.id));
+    if (is_empty) co_return Moved();
+  }
+  if (id_ == CommandId::kCopy) {
+    BOOST_OUTCOME_CO_TRY(copy, co_await CopyLarge(session, header, to_));
+    co_return Moved(copy.Encode());
+  }
+  BOOST_OUTCOME_CO_TRY(is_alive, co_await NoteLargeKey(session, header.id, to_));
+  LargeHeader moved = header;
+  moved.place = NewLargeId();
+  co_return is_alive ? Moved(moved.Encode()) : Moved();
 }
 
 Task<Result<bool>> KeyMove::DeleteIf(Session& session, std::string_view key,

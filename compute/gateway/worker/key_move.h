@@ -19,6 +19,7 @@
 
 #include "common/status.h"
 #include "compute/gateway/commands/command_table.h"
+#include "compute/gateway/commands/large_composite.h"
 #include "compute/gateway/commands/value_change.h"
 #include "gossamer/store.h"
 
@@ -43,12 +44,17 @@ class KeyMove {
   Status ParsePairs(const std::vector<std::string_view>& arguments);
   // The error reply, without the '-', or "": `number_` says what came of it.
   Task<std::string> Move(Session& session);
+  std::string AnswerToAbsent() const;
+  Task<std::string> GiveUp(Session& session, const Fingerprint& put);
   Task<std::string> SetAll(Session& session);
   // Deletes those of the pairs that this has set.
   Task<Status> TakeBack(Session& session, const std::vector<std::string_view>& set);
   // Whether the key has `seen` still, and is deleted therefore.
   static Task<Result<bool>> DeleteIf(Session& session, std::string_view key,
                                      const Fingerprint& seen);
+  // Of a large composite that the old key has: what the new key gets, which may be a copy of all
+  // its items; nullopt: the old key is absent.
+  Task<Result<std::optional<std::string>>> MoveLarge(Session& session, const LargeHeader& header);
 
   CommandId id_;
   std::string from_;

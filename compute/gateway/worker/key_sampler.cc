@@ -35,8 +35,11 @@ std::string Middle(const std::string& first, const std::string& last) {
 
 }  // namespace
 
-ScanOptions KeySampler::FewKeys() {
+ScanOptions KeySampler::FewKeys(const ScanOptions& range) {
   ScanOptions options;
+  options.from = range.from;
+  options.to = range.to;
+  options.prefix = range.prefix;
   options.keys_only = true;
   options.limit = kFew + 1;
   return options;
@@ -56,17 +59,17 @@ Task<Result<std::vector<std::string>>> KeySampler::Read(Session& session, WalkTu
 }
 
 Task<Result<KeySampler::Descent>> KeySampler::Descend(Session& session, WalkTurns& turns,
-                                                      const Range& all) {
+                                                      const Range& all, const ScanOptions& bounds) {
   Range range = all;
   double weight = 1;
   while (range.first < range.last && !turns.must_end()) {
     std::string middle = Middle(range.first, range.last);
-    ScanOptions half = FewKeys();
+    ScanOptions half = FewKeys(bounds);
     half.reverse = random_() % 2 != 0;
     weight *= 2;
     half.from = half.reverse ? range.first : middle;
     if (half.reverse) range.to = std::move(middle);
-    half.to = range.to;
+    if (range.to) half.to = range.to;
     BOOST_OUTCOME_CO_TRY(keys, co_await Read(session, turns, half));
     if (keys.empty()) co_return Descent();
     if (keys.size() <= kFew) {
@@ -78,9 +81,10 @@ Task<Result<KeySampler::Descent>> KeySampler::Descend(Session& session, WalkTurn
   co_return Descent();
 }
 
-Task<Result<std::optional<std::string>>> KeySampler::Draw(Session& session, WalkTurns& turns) {
+Task<Result<std::optional<std::string>>> KeySampler::Draw(Session& session, WalkTurns& turns,
+                                                          ScanOptions range) {
   using Drawn = std::optional<std::string>;
-  ScanOptions options = FewKeys();
+  ScanOptions options = FewKeys(range);
   BOOST_OUTCOME_CO_TRY(keys, co_await Read(session, turns, options));
   if (keys.empty()) co_return Drawn();
   if (keys.size() <= kFew) co_return Drawn(std::move(OneOf(keys)));
@@ -93,7 +97,7 @@ Task<Result<std::optional<std::string>>> KeySampler::Draw(Session& session, Walk
   Drawn drawn = all.first;
   double weights = 0;
   for (int i = 0; i < kMostDescents && !turns.must_end(); ++i) {
-    BOOST_OUTCOME_CO_TRY(descent, co_await Descend(session, turns, all));
+    BOOST_OUTCOME_CO_TRY(descent, co_await Descend(session, turns, all, range));
     const double weight = descent.weight;
     if (weight == 0) continue;
     const bool is_first = average_weight_ == 0;

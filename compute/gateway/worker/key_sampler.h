@@ -1,4 +1,5 @@
-// KeySampler: draws a random key of the store, each with about equal probability, for RANDOMKEY.
+// KeySampler: draws a random key of the store, or of those with a prefix, each with about equal
+// probability, for RANDOMKEY and SPOP.
 //
 // A descent halves the range of keys at the position in the middle of its first and its last key,
 // goes on with one half by the toss of a coin, and ends at a range of few keys, of which it draws
@@ -28,8 +29,10 @@ namespace gossamer::gateway {
 
 class KeySampler {
  public:
-  // nullopt if no key was found. Ends early if `turns` says so. Errors: those of a scan.
-  Task<Result<std::optional<std::string>>> Draw(Session& session, WalkTurns& turns);
+  // Of the keys of `range`, of which only the bounds count, always the same ones. nullopt if no key
+  // was found. Ends early if `turns` says so. Errors: those of a scan.
+  Task<Result<std::optional<std::string>>> Draw(Session& session, WalkTurns& turns,
+                                                ScanOptions range);
 
  private:
   // Of so few keys, one scan reads all.
@@ -51,10 +54,11 @@ class KeySampler {
   };
 
   // Of a scan that tells whether a range has more than kFew keys.
-  static ScanOptions FewKeys();
+  static ScanOptions FewKeys(const ScanOptions& range);
   static Task<Result<std::vector<std::string>>> Read(Session& session, WalkTurns& turns,
                                                      const ScanOptions& options);
-  Task<Result<Descent>> Descend(Session& session, WalkTurns& turns, const Range& all);
+  Task<Result<Descent>> Descend(Session& session, WalkTurns& turns, const Range& all,
+                                const ScanOptions& bounds);
   std::string& OneOf(std::vector<std::string>& keys) { return keys[random_() % keys.size()]; }
   double Fraction() { return std::uniform_real_distribution(0.0, 1.0)(random_); }
 

@@ -15,7 +15,8 @@ constexpr size_t kMostPartKeys = 1024;
 
 }  // namespace
 
-Task<bool> LongReads::RunPart(Session& session, size_t most_bytes, Values& values) {
+Task<bool> LongReads::RunPart(Session& session, ScanPositions& positions, size_t most_bytes,
+                              Values& values) {
   const Clock::time_point begin = Clock::now();
   // Between two parts, thousands of these keep none.
   std::swap(batch_->values_, values);
@@ -26,6 +27,10 @@ Task<bool> LongReads::RunPart(Session& session, size_t most_bytes, Values& value
     batch_->values_.set_most_bytes(most_bytes);
     co_await session.AsyncMultiGet(std::span(reads).subspan(next_read_, keys), batch_->values_);
     batch_->now_ms_ = session.StoreTimeMs();
+    const Batch::Requests open = std::span(batch_->requests_).subspan(next_request_);
+    std::vector<LargeLook> large =
+        co_await batch_->FindLarge(session, open, part_begin_, part_begin_ + keys);
+    co_await LargeRun::Read(session, std::move(large), positions);
   }
   const bool has_read_all = AnswerReads();
   has_begun_reply_ = has_begun_reply_ || !part_.empty();

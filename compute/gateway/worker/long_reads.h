@@ -14,6 +14,7 @@
 
 #include "compute/gateway/commands/read_reply.h"
 #include "compute/gateway/worker/batch.h"
+#include "compute/gateway/worker/scan_positions.h"
 #include "gossamer/store.h"
 
 namespace gossamer::gateway {
@@ -28,7 +29,7 @@ class LongReads {
   // Does a part, which brings about `most_bytes`, and appends its answers to the client's output.
   // Call again, once the client has taken them, until it returns true: that was all. `values`: for
   // those of the part, any.
-  Task<bool> RunPart(Session& session, size_t most_bytes, Values& values);
+  Task<bool> RunPart(Session& session, ScanPositions& positions, size_t most_bytes, Values& values);
   // Whether an error came in the middle of a reply that the client has a part of. Then it can only
   // be disconnected.
   bool is_broken() const { return is_broken_; }

@@ -15,6 +15,10 @@ constexpr uint64_t kWordBytes = 64;
 constexpr std::string_view kOutdated =
     "TRYAGAIN a watched key has changed meanwhile: this command was not done, others were";
 
+constexpr std::string_view kLargeWatched =
+    "this hash or set cannot be watched: it has more than 32 KiB, and its items are keys of their "
+    "own";
+
 // Whether a command that fails because the store does not take such a key finds it absent.
 bool FindsAbsent(const Command& command) {
   return !command.is_write || command.id == CommandId::kDel || command.id == CommandId::kGetDel;
@@ -69,6 +73,11 @@ Task<Status> Transaction::Watch(Session& session, std::vector<std::string> keys)
     const bool is_absent = !found && (found.error().code == Code::kNotFound ||
                                       found.error().code == Code::kInvalidArgument);
     if (!found && !is_absent) co_return found.error();
+    const std::optional<LargeHeader> header =
+        found ? ParseLargeHeader(found.value().value, found.value().expiry) : std::nullopt;
+    if (header && header->state != LargeHeader::State::kFilling) {
+      co_return MakeError(Code::kInvalidArgument, std::string(kLargeWatched));
+    }
     Watched watched{std::move(key), {}};
     if (found) watched.seen = Fingerprint(found.value().value, found.value().expiry);
     watched_.push_back(std::move(watched));
@@ -126,14 +135,14 @@ void Transaction::Prepare(Queued& queued, ScriptCache& scripts, const AnswerAtOn
   queued.count = changes_.size() - queued.first;
 }
 
-std::vector<KeyChanges> Transaction::GroupByKey(uint64_t now_ms) {
+std::vector<KeyChanges> Transaction::GroupByKey(const ChangeTerms& terms) {
   std::vector<KeyChanges> groups;
   std::unordered_map<std::string_view, size_t> places;
   for (ValueChange& change : changes_) {
-    if (change.RunsAlone(now_ms)) continue;
+    if (change.RunsAlone(terms.now_ms)) continue;
     const auto [place, is_new] = places.emplace(change.key(), groups.size());
     if (is_new) {
-      groups.emplace_back(change, now_ms, change_memory_);
+      groups.emplace_back(change, terms, change_memory_);
     } else {
       groups[place->second].Add(change);
     }
@@ -158,12 +167,11 @@ Task<Result<bool>> Transaction::HasChanged(Session& session) {
   co_return false;
 }
 
-Task<void> Transaction::Execute(Session& session, ScriptCache& scripts, AnswerAtOnce answer_at_once,
-                                std::string& out, bool is_resp3) {
+Task<void> Transaction::Execute(Session& session, ScriptCache& scripts, size_t max_key_bytes,
+                                AnswerAtOnce answer_at_once, std::string& out, bool is_resp3) {
   ReplyWriter reply(out, is_resp3);
-  const uint64_t now_ms = session.StoreTimeMs();
   for (Queued& queued : queued_) Prepare(queued, scripts, answer_at_once, is_resp3);
-  std::vector<KeyChanges> groups = GroupByKey(now_ms);
+  std::vector<KeyChanges> groups = GroupByKey({session.StoreTimeMs(), max_key_bytes});
   const bool compares_under_lock =
       watched_.size() == 1 && groups.size() == 1 && groups[0].key() == watched_[0].key;
   if (!watched_.empty() && !compares_under_lock) {
@@ -281,10 +289,12 @@ bool Transactions::Collect(Client& client, const Command& command,
 
 Task<void> Transactions::Run(Client& client, const Command& command,
                              const std::vector<std::string>& words, Session& session,
-                             ScriptCache& scripts, Transaction::AnswerAtOnce answer_at_once) {
+                             ScriptCache& scripts, size_t max_key_bytes,
+                             Transaction::AnswerAtOnce answer_at_once) {
   Transaction& one = Begin(client);
   if (command.id == CommandId::kExec) {
-    co_await one.Execute(session, scripts, std::move(answer_at_once), client.out, client.is_resp3);
+    co_await one.Execute(session, scripts, max_key_bytes, std::move(answer_at_once), client.out,
+                         client.is_resp3);
     End(client);
     co_return;
   }

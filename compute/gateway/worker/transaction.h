@@ -59,8 +59,8 @@ class Transaction {
   void Unwatch();
 
   // Does the commands, and appends the reply to EXEC to `out`.
-  Task<void> Execute(Session& session, ScriptCache& scripts, AnswerAtOnce answer_at_once,
-                     std::string& out, bool is_resp3);
+  Task<void> Execute(Session& session, ScriptCache& scripts, size_t max_key_bytes,
+                     AnswerAtOnce answer_at_once, std::string& out, bool is_resp3);
 
  private:
   struct Queued {
@@ -82,7 +82,7 @@ class Transaction {
   void Prepare(Queued& queued, ScriptCache& scripts, const AnswerAtOnce& answer_at_once,
                bool is_resp3);
   // One for each key, with what is expected of it.
-  std::vector<KeyChanges> GroupByKey(uint64_t now_ms);
+  std::vector<KeyChanges> GroupByKey(const ChangeTerms& terms);
   // Whether a watched key has changed since.
   Task<Result<bool>> HasChanged(Session& session);
   void Answer(const Queued& queued, ReplyWriter& reply) const;
@@ -114,7 +114,8 @@ class Transactions {
   void End(Client& client);
   // EXEC or WATCH, whose words are `words`. They outlive the task.
   Task<void> Run(Client& client, const Command& command, const std::vector<std::string>& words,
-                 Session& session, ScriptCache& scripts, Transaction::AnswerAtOnce answer_at_once);
+                 Session& session, ScriptCache& scripts, size_t max_key_bytes,
+                 Transaction::AnswerAtOnce answer_at_once);
 
  private:
   // Null: it neither queues commands nor watches keys.

@@ -41,7 +41,9 @@ void Refuse(std::string_view line, ReplyWriter& reply, LongList& list) {
 Task<void> AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply) {
   // It learns how many keys there are, and so is kept.
   static thread_local KeySampler sampler;
-  const Result<std::optional<std::string>> key = co_await sampler.Draw(session, turns);
+  ScanOptions range;
+  range.to = kReserved;
+  const Result<std::optional<std::string>> key = co_await sampler.Draw(session, turns, range);
   key ? reply.BulkOrNull(key.value()) : reply.Error(ErrorLine(key.error()));
 }
 
@@ -71,6 +73,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
     default: break;
   }
   if (walk.pattern_.size() > kMostPatternBytes) return Refusal(kPatternTooLong);
+  if (!walk.range_.to || *walk.range_.to > kReserved) walk.range_.to = kReserved;
   return walk;
 }
 

@@ -404,7 +404,8 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
     return true;
   }
   const bool is_simple = command != nullptr && !has_subcommand;
-  const bool is_right = is_simple && IsRightCount(command->arity, arguments.size());
+  const bool is_right = is_simple && IsRightCount(command->arity, arguments.size()) &&
+                        !HasReservedKey(*command, arguments);
   if (const std::string refusal =
           is_right ? std::string() : RefusalOf(command, subcommand, arguments);
       !refusal.empty()) {
@@ -588,7 +589,7 @@ void Worker::StartPart(bool is_due) {
 Task<void> Worker::RunPart(Client& client) {
   LongReads& reads = long_reads_.at(&client);
   const bool has_ended = co_await reads.RunPart(
-      *session_, is_short_ ? kMostUnsentWhenShort : kPartBytes, part_values_);
+      *session_, shared_.positions, is_short_ ? kMostUnsentWhenShort : kPartBytes, part_values_);
   is_in_part_ = false;
   client.has_short_answers = has_ended && client.unsent() <= ClientQueues::kLittle;
   if (!has_ended) co_return GoOn(client);
@@ -646,7 +647,8 @@ Task<void> Worker::RunWalk(Client& client, Errand errand, const Command* command
     const auto answer = [&](const Command& one, const std::vector<std::string_view>& arguments) {
       return AnswerAtOnce(client, one, arguments);
     };
-    co_await transactions_.Run(client, *command, words, *session_, shared_.scripts, answer);
+    co_await transactions_.Run(client, *command, words, *session_, shared_.scripts,
+                               store_->parameters().max_key_bytes, answer);
   }
   const std::chrono::nanoseconds duration = Clock::now() - begin;
   const bool is_error = client.out.size() > before && client.out[before] == '-';

@@ -1,0 +1,368 @@
+#include "compute/gateway/worker/large_run.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+
+#include "compute/gateway/commands/refusals.h"
+#include "compute/gateway/worker/change_run.h"
+#include "compute/gateway/worker/key_sampler.h"
+
+namespace gossamer::gateway {
+namespace {
+
+// Of all names and values that a reply is made of.
+constexpr size_t kMostListed = size_t{64} << 20;
+constexpr std::string_view kListTooLong = "ERR the reply would be too long: use HSCAN or SSCAN";
+// So many drawn items are drawn one by one; for more of them, all are read.
+constexpr uint64_t kMostDrawn = 16;
+constexpr int kMostDraws = 64;  // of one item that others have not removed meanwhile
+
+// Puts another header in the place of one.
+class HeaderChange final : public ValueModifier {
+ public:
+  HeaderChange(const LargeHeader& from, LargeHeader::State to, uint64_t now_ms) : seen_(from) {
+    seen_.items = {};
+    LargeHeader next = from;
+    next.state = to;
+    next.since_ms = now_ms;
+    next.items = {};
+    next_ = next.Encode();
+  }
+
+  Change Modify(std::optional<std::string_view> value, Expiry expiry) override {
+    const std::optional<LargeHeader> found = ParseLargeHeader(value, expiry);
+    const bool is_it = found && IsSame(*found, seen_);
+    return is_it ? ValueModifier::Change{Kind::kPut, next_, expiry} : ValueModifier::Change{};
+  }
+
+ private:
+  LargeHeader seen_;
+  std::string next_;
+};
+
+ScanOptions ItemsOf(uint64_t id, bool keys_only) {
+  ScanOptions options;
+  options.prefix = ItemPrefixOf(id);
+  options.keys_only = keys_only;
+  return options;
+}
+
+}  // namespace
+
+// Names and values that were scanned, with their bytes.
+struct LargeRun::Items {
+  std::vector<CompositeItem> views;
+  std::deque<std::string> bytes;
+  size_t total = 0;
+
+  // Returns false if that is too much.
+  bool Add(std::string_view name, std::string_view value) {
+    total += name.size() + value.size();
+    if (total > kMostListed) return false;
+    std::string& both = bytes.emplace_back(name);
+    both += value;
+    const std::string_view all = both;
+    views.push_back({all.substr(0, name.size()), all.substr(name.size())});
+    return true;
+  }
+};
+
+// ---- Its form
+
+Task<Result<bool>> LargeRun::IsEmpty(Session& session, uint64_t id) {
+  ScanOptions options = ItemsOf(id, true);
+  options.limit = 1;
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  const bool has_one = co_await cursor->AsyncNext();
+  BOOST_OUTCOME_CO_TRYV(cursor->status());
+  co_return !has_one;
+}
+
+Task<Status> LargeRun::Fill(Session& session, std::string_view key, LargeHeader header) {
+  const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(key);
+  if (!found && found.error().code == Code::kNotFound) co_return Ok();
+  if (!found) co_return found.error();
+  const std::optional<LargeHeader> now =
+      ParseLargeHeader(found.value().value, found.value().expiry);
+  if (!now || now->id != header.id || now->state != LargeHeader::State::kFilling) co_return Ok();
+  // Before the items: the LargeSweeper takes those without a record for garbage.
+  LargeRecord record;
+  record.since_ms = session.StoreTimeMs();
+  record.keys = {std::string(key)};
+  const std::string record_key = RecordKeyOf(header.id);
+  const std::string record_bytes = record.Encode();
+  BOOST_OUTCOME_CO_TRYV(co_await session.AsyncPut(record_key, record_bytes));
+  std::vector<std::string> keys;
+  std::vector<KeyValueView> pairs;
+  CompositeView view(header.type, now->items);
+  keys.reserve(view.count());
+  while (const std::optional<CompositeItem> item = view.Next()) {
+    keys.push_back(ItemKeyOf(header.id, item->name));
+    pairs.push_back({keys.back(), item->value, {}});
+  }
+  std::vector<Status> results(pairs.size(), Ok());
+  co_await session.AsyncMultiPut(pairs, results);
+  for (const Status& result : results) {
+    if (!result) co_return result.error();
+  }
+  co_return co_await Open(session, key, *now);
+}
+
+Task<Status> LargeRun::Open(Session& session, std::string_view key, LargeHeader header) {
+  HeaderChange opening(header, LargeHeader::State::kOpen, session.StoreTimeMs());
+  co_return co_await session.AsyncModify(key, opening);
+}
+
+Task<Status> LargeRun::NoteIfEmpty(Session& session, std::string_view key, LargeHeader header,
+                                   uint64_t now_ms) {
+  BOOST_OUTCOME_CO_TRY(is_empty, co_await IsEmpty(session, header.id));
+  if (!is_empty) co_return Ok();
+  HeaderChange marking(header, LargeHeader::State::kPerhapsEmpty, now_ms);
+  co_return co_await session.AsyncModify(key, marking);
+}
+
+Task<Result<bool>> LargeRun::Settle(Session& session, std::string_view key, LargeHeader header) {
+  BOOST_OUTCOME_CO_TRY(is_empty, co_await IsEmpty(session, header.id));
+  if (is_empty) co_return true;
+  BOOST_OUTCOME_CO_TRYV(co_await Open(session, key, header));
+  co_return false;
+}
+
+// ---- Changes
+
+Task<void> LargeRun::Change(Session& session, std::vector<KeyChanges*> changes) {
+  std::vector<KeyChanges*> of_items;
+  for (KeyChanges* const group : changes) {
+    size_t count = 0;
+    bool are_of_items = true;
+    ValueChange* last = nullptr;
+    group->ForEach([&](ValueChange& one) {
+      ++count;
+      last = &one;
+      are_of_items = are_of_items && one.composite() != nullptr && one.composite()->IsOfItems() &&
+                     one.composite()->type() == group->header().type;
+    });
+    if (are_of_items) {
+      of_items.push_back(group);
+    } else if (count > 1) {
+      co_await ChangeOneByOne(session, *group);
+    } else if (last->composite()->type() != group->header().type) {
+      last->composite()->AnswerError(kWrongType);
+      group->SetResult(Ok());
+    } else {
+      Status status = co_await AnswerAny(session, *last->composite(), group->header(), nullptr);
+      if (status && last->composite()->IsPop()) {
+        status =
+            co_await NoteIfEmpty(session, group->key(), group->header(), session.StoreTimeMs());
+      }
+      group->SetResult(status);
+    }
+  }
+  if (!of_items.empty()) co_await ChangeItems(session, std::move(of_items));
+}
+
+Task<void> LargeRun::ChangeOneByOne(Session& session, KeyChanges& group) {
+  std::vector<ValueChange*> all;
+  group.ForEach([&](ValueChange& one) { all.push_back(&one); });
+  ChangeTerms terms = group.terms();
+  terms.now_ms = session.StoreTimeMs();
+  for (ValueChange* const one : all) {
+    std::vector<KeyChanges> alone;
+    alone.emplace_back(*one, terms, group.memory());
+    ChangeRun run;
+    co_await run.Run(session, alone);
+  }
+}
+
+Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> changes) {
+  std::vector<ItemChange> items;
+  std::vector<size_t> counts;  // of each command
+  for (KeyChanges* const group : changes) {
+    group->ForEach([&](ValueChange& one) {
+      const size_t before = items.size();
+      one.composite()->AddItemChanges(group->header().id, items);
+      counts.push_back(items.size() - before);
+    });
+  }
+  std::vector<KeyModifier> modifiers;
+  modifiers.reserve(items.size());
+  for (ItemChange& item : items) modifiers.push_back({item.key(), &item});
+  std::vector<Status> results(items.size(), Ok());
+  co_await session.AsyncMultiModify(modifiers, results);
+  size_t at = 0;
+  size_t command = 0;
+  for (KeyChanges* const group : changes) {
+    bool may_be_empty = false;
+    group->ForEach([&](ValueChange& one) {
+      const size_t count = counts[command++];
+      const std::span<const ItemChange> own = std::span(items).subspan(at, count);
+      one.result = Ok();
+      for (size_t i = at; i < at + count; ++i) {
+        if (!results[i]) one.result = results[i];
+      }
+      if (one.result) one.composite()->AnswerItems(own);
+      const auto has_removed = [](const ItemChange& item) {
+        return item.action() == ItemChange::Action::kRemove && item.was_there();
+      };
+      may_be_empty = may_be_empty || !one.result || std::ranges::any_of(own, has_removed);
+      at += count;
+    });
+    // Whoever meets the composite next finds out what this could not.
+    if (may_be_empty) {
+      static_cast<void>(
+          co_await NoteIfEmpty(session, group->key(), group->header(), session.StoreTimeMs()));
+    }
+    group->Forget();
+  }
+}
+
+// ---- Reads
+
+Task<void> LargeRun::ReadItems(Session& session, std::vector<LargeLook> looks) {
+  std::vector<std::string> keys;
+  for (const LargeLook& one : looks) {
+    for (const std::string_view name : one.look->composite()->names()) {
+      keys.push_back(ItemKeyOf(one.header.id, name));
+    }
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  Values values;
+  co_await session.AsyncMultiGet(views, values);
+  size_t at = 0;
+  std::vector<std::optional<std::string_view>> found;
+  for (const LargeLook& one : looks) {
+    CompositeCommand& command = *one.look->composite();
+    found.clear();
+    std::string refusal;
+    for (size_t i = 0; i < command.names().size(); ++i, ++at) {
+      const Result<std::string_view> value = values[at];
+      const bool is_absent = !value && (value.error().code == Code::kNotFound ||
+                                        value.error().code == Code::kInvalidArgument);
+      if (!value && !is_absent) refusal = ErrorLine(value.error());
+      found.push_back(value ? std::optional(value.value()) : std::nullopt);
+    }
+    refusal.empty() ? command.AnswerValues(found) : command.AnswerError(refusal);
+    command.KeepReply();
+  }
+}
+
+Task<void> LargeRun::Read(Session& session, std::vector<LargeLook> looks,
+                          ScanPositions& positions) {
+  std::vector<LargeLook> of_items;
+  for (const LargeLook& one : looks) {
+    CompositeCommand& command = *one.look->composite();
+    if (command.IsOfItems()) {
+      of_items.push_back(one);
+      continue;
+    }
+    const Status status = co_await AnswerAny(session, command, one.header, &positions);
+    if (!status) command.AnswerError(ErrorLine(status.error()));
+    command.KeepReply();
+  }
+  if (!of_items.empty()) co_await ReadItems(session, std::move(of_items));
+}
+
+Task<Status> LargeRun::AnswerAny(Session& session, CompositeCommand& command,
+                                 const LargeHeader& header, ScanPositions* positions) {
+  if (command.WantsCount()) {
+    BOOST_OUTCOME_CO_TRY(count, co_await Count(session, header.id));
+    command.AnswerCount(count);
+    co_return Ok();
+  }
+  if (command.IsScan() && positions != nullptr) {
+    co_return co_await Scan(session, command, header.id, *positions);
+  }
+  const std::optional<uint64_t> drawn = command.CountToDraw();
+  if (drawn && (*drawn <= kMostDrawn || command.IsPop())) {
+    co_return co_await Draw(session, command, header.id, *drawn);
+  }
+  Items items;
+  BOOST_OUTCOME_CO_TRYV(co_await ReadAll(session, header.id, command.WantsValues(), items));
+  if (items.total > kMostListed) {
+    command.AnswerError(kListTooLong);
+  } else if (command.IsScan()) {
+    command.AnswerScan(0, items.views);
+  } else {
+    command.AnswerAll(items.views);
+  }
+  co_return Ok();
+}
+
+Task<Result<uint64_t>> LargeRun::Count(Session& session, uint64_t id) {
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(ItemsOf(id, true));
+  uint64_t count = 0;
+  while (co_await cursor->AsyncNext()) ++count;
+  BOOST_OUTCOME_CO_TRYV(cursor->status());
+  co_return count;
+}
+
+Task<Status> LargeRun::ReadAll(Session& session, uint64_t id, bool with_values, Items& items) {
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(ItemsOf(id, !with_values));
+  while (co_await cursor->AsyncNext()) {
+    if (!items.Add(cursor->key().substr(kItemPrefixBytes), cursor->value())) co_return Ok();
+  }
+  co_return cursor->status();
+}
+
+Task<Status> LargeRun::Scan(Session& session, CompositeCommand& command, uint64_t id,
+                            ScanPositions& positions) {
+  ScanOptions options = ItemsOf(id, !command.WantsValues());
+  options.limit = command.scan_count();
+  options.to_bookmark = true;
+  if (command.cursor() != 0) {
+    if (std::optional<std::string> position = positions.Find(command.cursor())) {
+      options.from = std::move(*position);
+    } else {
+      options.resume_at = command.cursor();
+    }
+  }
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  Items items;
+  while (co_await cursor->AsyncNext()) {
+    if (!items.Add(cursor->key().substr(kItemPrefixBytes), cursor->value())) break;
+  }
+  if (!cursor->status() && options.resume_at != 0 &&
+      cursor->status().error().code == Code::kInvalidArgument) {
+    command.AnswerError("ERR invalid cursor");
+    co_return Ok();
+  }
+  BOOST_OUTCOME_CO_TRYV(cursor->status());
+  if (items.total > kMostListed) {
+    command.AnswerError("ERR the reply would be too long: ask for fewer items by COUNT");
+    co_return Ok();
+  }
+  std::optional<ScanBookmark> next = cursor->bookmark();
+  command.AnswerScan(next ? next->number : 0, items.views);
+  if (next) positions.Add(next->number, std::move(next->key));
+  co_return Ok();
+}
+
+Task<Status> LargeRun::Draw(Session& session, CompositeCommand& command, uint64_t id,
+                            uint64_t count) {
+  Items items;
+  std::unordered_set<std::string> drawn;
+  KeySampler sampler;
+  WalkTurns turns;  // a draw is short
+  int misses = 0;
+  while (drawn.size() < count && misses < kMostDraws) {
+    BOOST_OUTCOME_CO_TRY(key, co_await sampler.Draw(session, turns, ItemsOf(id, true)));
+    if (!key) break;
+    ItemChange change(command.IsPop() ? ItemChange::Action::kRemove : ItemChange::Action::kRead,
+                      *key);
+    BOOST_OUTCOME_CO_TRYV(co_await session.AsyncModify(change.key(), change));
+    if (!change.was_there() || !drawn.insert(*key).second) {
+      ++misses;
+      continue;
+    }
+    misses = 0;
+    const std::string name = key->substr(kItemPrefixBytes);
+    if (!items.Add(name, change.text().value_or(""))) break;
+  }
+  command.AnswerDrawn(items.views);
+  co_return Ok();
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,465 @@
+// Large hashes and sets: their forms, what others do meanwhile, and the garbage of those that are
+// gone. Over a store whose operations end in random order, and whose clock the test sets.
+#include "compute/gateway/worker/large_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/random.h"
+#include "compute/gateway/worker/change_run.h"
+#include "compute/gateway/worker/key_move.h"
+#include "compute/gateway/worker/large_records.h"
+#include "compute/testing/fake_store.h"
+
+namespace gossamer::gateway {
+namespace {
+
+using State = LargeHeader::State;
+using Words = std::vector<std::string>;
+
+class LargeRunTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  LargeRunTest() {
+    store_.state().seed = GetParam();
+    session_ = store_.NewSession().value();
+  }
+
+  // Commands on one key, as a transaction does them. Returns the replies, one behind the other.
+  Task<std::string> Do(std::vector<Words> commands) {
+    std::vector<ValueChange> changes(commands.size());
+    std::vector<std::vector<std::string_view>> views;
+    for (const Words& one : commands) views.emplace_back(one.begin(), one.end());
+    for (size_t i = 0; i < commands.size(); ++i) {
+      const std::string refusal = changes[i].Parse(*FindCommand(views[i][0]), views[i], false);
+      EXPECT_EQ(refusal, "");
+    }
+    std::vector<KeyChanges> groups;
+    groups.emplace_back(changes[0], ChangeTerms{store_.state().time_ms, 250}, memory_);
+    for (size_t i = 1; i < changes.size(); ++i) groups[0].Add(changes[i]);
+    ChangeRun run;
+    co_await run.Run(*session_, groups);
+    std::string out;
+    for (const ValueChange& one : changes) {
+      EXPECT_TRUE(one.result);
+      ReplyWriter reply(out, false);
+      if (one.result) one.Answer(reply);
+    }
+    co_return out;
+  }
+  Task<std::string> DoOne(Words words) {
+    std::vector<Words> commands(1, std::move(words));
+    co_return co_await Do(std::move(commands));
+  }
+  Task<void> DoInto(std::vector<Words> commands, std::string& out) {
+    out = co_await Do(std::move(commands));
+  }
+  std::string Run(const Words& words) { return RunAll({words}); }
+  std::string RunAll(std::vector<Words> commands) {
+    std::string out;
+    session_->Spawn(DoInto(std::move(commands), out));
+    session_->WaitAll();
+    return out;
+  }
+  Task<std::string> Move(Words words) {
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    Result<KeyMove> move = KeyMove::Parse(*FindCommand(views[0]), views);
+    std::string out;
+    co_await move.value().Run(*session_, out, false);
+    co_return out;
+  }
+  std::string RunMove(const Words& words) {
+    std::string out;
+    const auto run = [&]() -> Task<void> { out = co_await Move(words); };
+    session_->Spawn(run());
+    session_->WaitAll();
+    return out;
+  }
+  LargeSweep Sweep() {
+    LargeSweep done;
+    const auto run = [&]() -> Task<void> {
+      const Result<LargeSweep> result = co_await SweepLarge(*session_, [] { return true; });
+      EXPECT_TRUE(result);
+      if (result) done = result.value();
+    };
+    session_->Spawn(run());
+    session_->WaitAll();
+    return done;
+  }
+  // HSET of so many fields, f0 and on, of 100 bytes each.
+  static Words Fields(const std::string& key, int count) {
+    Words words{"hset", key};
+    for (int i = 0; i < count; ++i) {
+      words.push_back("f" + std::to_string(i));
+      words.emplace_back(100, 'v');
+    }
+    return words;
+  }
+  std::optional<LargeHeader> Header(const std::string& key) {
+    const Result<ExpiringValue> found = session_->GetWithExpiry(key);
+    if (!found) return std::nullopt;
+    std::optional<LargeHeader> header = ParseLargeHeader(found.value().value, found.value().expiry);
+    if (header) header->items = {};
+    return header;
+  }
+  std::optional<LargeRecord> Record(uint64_t id) {
+    const Result<std::string> found = session_->Get(RecordKeyOf(id));
+    return found ? LargeRecord::Parse(found.value()) : std::nullopt;
+  }
+  size_t CountReserved() {
+    ScanOptions options;
+    options.prefix = kReserved;
+    const std::unique_ptr<ScanCursor> cursor = session_->Scan(options);
+    size_t count = 0;
+    while (cursor->Next()) ++count;
+    return count;
+  }
+  void Wait(uint64_t ms) { store_.state().time_ms += ms; }
+
+  FakeStore store_;
+  std::unique_ptr<Session> session_;
+  ChangeMemory memory_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LargeRunTest, testing::Range<uint64_t>(1, 9));
+
+TEST_P(LargeRunTest, AHashThatGrowsGetsAKeyForEachField) {
+  EXPECT_EQ(Run(Fields("h", 200)), ":200\r\n");
+  EXPECT_FALSE(Header("h"));
+  EXPECT_EQ(Run(Fields("h", 400)), ":200\r\n");
+  const std::optional<LargeHeader> header = Header("h");
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->state, State::kOpen);
+  EXPECT_EQ(CountReserved(), 401u);
+  EXPECT_EQ(Record(header->id)->keys, std::vector<std::string>{"h"});
+  EXPECT_EQ(session_->Get(ItemKeyOf(header->id, "f399")).value(), std::string(100, 'v'));
+
+  EXPECT_EQ(Run({"hset", "h", "new", "1", "f0", "0", "new", "2"}), ":1\r\n");
+  EXPECT_EQ(Run({"hmget", "h", "new", "f0", "none"}), "*3\r\n$1\r\n2\r\n$1\r\n0\r\n$-1\r\n");
+  EXPECT_EQ(Run({"hincrby", "h", "new", "40"}), ":42\r\n");
+  EXPECT_EQ(Run({"hincrby", "h", "f1", "1"}), "-ERR hash value is not an integer\r\n");
+  EXPECT_EQ(Run({"hincrbyfloat", "h", "new", "0.5"}), "$4\r\n42.5\r\n");
+  EXPECT_EQ(Run({"hsetnx", "h", "new", "1"}), ":0\r\n");
+  EXPECT_EQ(Run({"hdel", "h", "new", "none", "new"}), ":1\r\n");
+  EXPECT_EQ(Run({"hlen", "h"}), ":400\r\n");
+  EXPECT_EQ(Run({"sadd", "h", "a"}), "-" + std::string(kWrongType) + "\r\n");
+  EXPECT_EQ(Run({"scard", "h"}), "-" + std::string(kWrongType) + "\r\n");
+  EXPECT_EQ(Run({"append", "h", "a"}), "-" + std::string(kWrongType) + "\r\n");
+  EXPECT_EQ(Run({"expire", "h", "100"}), ":1\r\n");
+  EXPECT_EQ(Run({"persist", "h"}), ":1\r\n");
+  // As a transaction: one after the other.
+  EXPECT_EQ(RunAll({{"hset", "h", "n", "1"}, {"hincrby", "h", "n", "1"}, {"hget", "h", "n"}}),
+            ":1\r\n:2\r\n$1\r\n2\r\n");
+  EXPECT_EQ(RunAll({{"hlen", "h"}, {"expire", "h", "9"}, {"getdel", "h"}, {"hdel", "h", "n"}}),
+            ":401\r\n:1\r\n-" + std::string(kWrongType) + "\r\n:1\r\n");
+  EXPECT_EQ(RunAll({{"set", "h", "s"}, {"hget", "h", "n"}}),
+            "+OK\r\n-" + std::string(kWrongType) + "\r\n");
+}
+
+TEST_P(LargeRunTest, AHashThatIsTooLongForOneValueIsFilledFirst) {
+  EXPECT_EQ(Run(Fields("h", 100)), ":100\r\n");
+  Words words = Fields("h", 12'000);
+  EXPECT_EQ(Run(words), ":11900\r\n");
+  EXPECT_EQ(Run({"hlen", "h"}), ":12000\r\n");
+  EXPECT_EQ(Header("h")->state, State::kOpen);
+  EXPECT_EQ(Run(Fields("g", 12'000)), ":12000\r\n");
+  EXPECT_EQ(Run({"hlen", "g"}), ":12000\r\n");
+}
+
+TEST_P(LargeRunTest, NamesThatAreTooLongForKeysStaySmall) {
+  Words words{"hset", "h"};
+  for (int i = 0; i < 100; ++i) {
+    words.push_back(std::string(1000, 'n') + std::to_string(i));
+    words.emplace_back("v");
+  }
+  EXPECT_EQ(Run(words), ":100\r\n");
+  EXPECT_FALSE(Header("h"));
+  EXPECT_EQ(Run({"hget", "h", words[2]}), "$1\r\nv\r\n");
+}
+
+// A compute server ends while it fills.
+TEST_P(LargeRunTest, OthersFillWhatNobodyFillsAnyMore) {
+  std::optional<CompositeEdit> edit = CompositeEdit::Of(CompositeType::kHash, std::nullopt);
+  edit->Set("a", "1");
+  edit->Set("b", "2");
+  const std::string items = edit->Encode();
+  const LargeHeader dead{.type = CompositeType::kHash,
+                         .state = State::kFilling,
+                         .id = 7,
+                         .place = 0,
+                         .since_ms = store_.state().time_ms,
+                         .items = items};
+  const Expiry at = Expiry::At(store_.state().time_ms + 1'000'000);
+  ASSERT_TRUE(session_->Put("h", dead.Encode(), at.OfComposite()));
+  // It may have come so far.
+  const LargeRecord record{
+      .is_dead = false, .since_ms = dead.since_ms, .version = 0, .keys = {"h"}};
+  ASSERT_TRUE(session_->Put(RecordKeyOf(7), record.Encode()));
+  ASSERT_TRUE(session_->Put(ItemKeyOf(7, "a"), "1"));
+  EXPECT_EQ(Run({"hget", "h", "b"}), "$1\r\n2\r\n") << "reads do not wait";
+  EXPECT_EQ(Run({"hlen", "h"}), ":2\r\n");
+
+  std::string out;
+  session_->Spawn(DoInto({{"hset", "h", "c", "3"}}, out));
+  for (int i = 0; i < 100; ++i) session_->Poll();
+  EXPECT_EQ(out, "");
+  Wait(kFillPatienceMs);
+  session_->WaitAll();
+  EXPECT_EQ(out, ":1\r\n");
+  const std::optional<LargeHeader> now = Header("h");
+  ASSERT_TRUE(now);
+  EXPECT_NE(now->id, 7u);
+  EXPECT_EQ(now->state, State::kOpen);
+  EXPECT_EQ(session_->GetWithExpiry("h").value().expiry.OfPlain(), at);
+  EXPECT_EQ(Run({"hmget", "h", "a", "b", "c"}), "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
+  Wait(kRecordPatienceMs);
+  const LargeSweep swept = Sweep();
+  EXPECT_EQ(swept.collected, 1u);
+  EXPECT_EQ(swept.items, 1u);
+  EXPECT_EQ(CountReserved(), 4u);
+}
+
+TEST_P(LargeRunTest, AnEmptiedHashIsAbsent) {
+  Run(Fields("h", 400));
+  Words all{"hdel", "h"};
+  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  EXPECT_EQ(Run(all), ":400\r\n");
+  const std::optional<LargeHeader> header = Header("h");
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->state, State::kPerhapsEmpty);
+  EXPECT_EQ(Run({"hset", "h", "a", "1"}), ":1\r\n") << "it is filled again at once";
+  EXPECT_EQ(Header("h")->state, State::kOpen);
+  EXPECT_EQ(Run({"hdel", "h", "a"}), ":1\r\n");
+
+  // What wants it to be absent waits until nobody is in the middle of adding a field.
+  std::string out;
+  session_->Spawn(DoInto({{"setnx", "h", "s"}}, out));
+  for (int i = 0; i < 100; ++i) session_->Poll();
+  EXPECT_EQ(out, "");
+  Wait(kSettlingMs);
+  session_->WaitAll();
+  EXPECT_EQ(out, ":1\r\n");
+  EXPECT_EQ(session_->Get("h").value(), "s");
+
+  Run(Fields("g", 400));
+  all[1] = "g";
+  Run(all);
+  Wait(kSettlingMs);
+  EXPECT_EQ(Run({"sadd", "g", "m"}), ":1\r\n") << "another type";
+  EXPECT_EQ(Run({"del", "g"}), ":1\r\n");
+}
+
+TEST_P(LargeRunTest, TheSweepDeletesAnEmptiedHashInTime) {
+  Run(Fields("h", 400));
+  Words all{"hdel", "h"};
+  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Run(all);
+  const uint64_t id = Header("h")->id;
+  Wait(kEmptyPatienceMs - 1);
+  Sweep();
+  ASSERT_TRUE(Header("h"));
+  // Somebody who has read the header before adds a field now.
+  ASSERT_TRUE(session_->Put(ItemKeyOf(id, "late"), "1"));
+  Wait(1);
+  Sweep();
+  ASSERT_TRUE(Header("h"));
+  EXPECT_EQ(Header("h")->state, State::kOpen);
+  EXPECT_EQ(Run({"hget", "h", "late"}), "$1\r\n1\r\n");
+  EXPECT_EQ(Run({"hdel", "h", "late"}), ":1\r\n");
+  Wait(kEmptyPatienceMs);
+  Sweep();
+  EXPECT_FALSE(Header("h"));
+  Sweep();
+  EXPECT_EQ(CountReserved(), 0u);
+}
+
+TEST_P(LargeRunTest, TheSweepDeletesWhatNoHeaderNames) {
+  Run(Fields("gone", 400));
+  Run(Fields("stays", 400));
+  Run(Fields("overwritten", 400));
+  Run(Fields("expires", 400));
+  EXPECT_EQ(Run({"del", "gone"}), ":1\r\n");
+  EXPECT_EQ(Run({"set", "overwritten", "s"}), "+OK\r\n");
+  EXPECT_EQ(Run({"pexpire", "expires", "10"}), ":1\r\n");
+  const uint64_t late = 12345;
+  ASSERT_TRUE(session_->Put(ItemKeyOf(late, "x"), "1"));
+  LargeSweep swept = Sweep();
+  EXPECT_EQ(swept.composites, 5u);
+  EXPECT_EQ(swept.collected, 1u) << "whose record has been deleted before";
+  Wait(kRecordPatienceMs);
+  swept = Sweep();
+  EXPECT_EQ(swept.collected, 3u);
+  EXPECT_EQ(swept.items, 1200u);
+  EXPECT_EQ(CountReserved(), 401u);
+  EXPECT_EQ(Run({"hlen", "stays"}), ":400\r\n");
+  EXPECT_EQ(Sweep().collected, 0u);
+}
+
+TEST_P(LargeRunTest, ARenamedHashKeepsItsItems) {
+  Run(Fields("a", 400));
+  Run({"expire", "a", "100000"});
+  const uint64_t id = Header("a")->id;
+  EXPECT_EQ(RunMove({"rename", "a", "b"}), "+OK\r\n");
+  EXPECT_FALSE(Header("a"));
+  EXPECT_EQ(Header("b")->id, id);
+  EXPECT_EQ(Record(id)->keys, std::vector<std::string>{"b"});
+  EXPECT_FALSE(session_->GetWithExpiry("b").value().expiry.is_never());
+  EXPECT_EQ(RunMove({"copy", "b", "c"}), ":1\r\n");
+  EXPECT_NE(Header("c")->id, id);
+  EXPECT_EQ(Run({"hset", "b", "f0", "changed"}), ":0\r\n");
+  EXPECT_EQ(Run({"hget", "c", "f0"}), "$100\r\n" + std::string(100, 'v') + "\r\n");
+  EXPECT_EQ(Run({"hlen", "c"}), ":400\r\n");
+  EXPECT_EQ(RunMove({"renamenx", "b", "c"}), ":0\r\n");
+  Wait(kRecordPatienceMs);
+  Sweep();
+  EXPECT_EQ(Record(id)->keys, std::vector<std::string>{"b"});
+  EXPECT_EQ(Run({"hlen", "b"}), ":400\r\n");
+  EXPECT_EQ(Run({"hlen", "c"}), ":400\r\n");
+}
+
+// A compute server ends in the middle of RENAME: the sweep ends it.
+TEST_P(LargeRunTest, ARenameThatEndsInItsMiddleIsEnded) {
+  Run(Fields("a", 400));
+  const LargeHeader header = *Header("a");
+  LargeRecord record = *Record(header.id);
+  record.keys.emplace_back("b");
+  ASSERT_TRUE(session_->Put(RecordKeyOf(header.id), record.Encode()));
+  const Result<ExpiringValue> stored = session_->GetWithExpiry("a");
+  ASSERT_TRUE(session_->Put("b", stored.value().value, stored.value().expiry));
+  Sweep();
+  EXPECT_TRUE(Header("a")) << "it may go on";
+  Wait(kRecordPatienceMs);
+  Sweep();
+  EXPECT_FALSE(Header("a"));
+  EXPECT_EQ(Run({"hlen", "b"}), ":400\r\n");
+  EXPECT_EQ(Record(header.id)->keys, std::vector<std::string>{"b"});
+}
+
+// Hashes that are renamed to and fro, beside sweeps and a clock that runs: nothing is lost.
+TEST_P(LargeRunTest, SweepsLeaveAloneWhatIsRenamed) {
+  Run(Fields("a", 400));
+  bool has_ended = false;
+  const auto rename = [&]() -> Task<void> {
+    for (int i = 0; i < 60; ++i) {
+      Words words{"rename", i % 2 == 0 ? "a" : "b", i % 2 == 0 ? "b" : "a"};
+      const std::string out = co_await Move(std::move(words));
+      EXPECT_EQ(out, "+OK\r\n");
+    }
+    has_ended = true;
+  };
+  const auto sweep = [&]() -> Task<void> {
+    while (!has_ended) {
+      Wait(kRecordPatienceMs / 3);
+      const Result<LargeSweep> swept = co_await SweepLarge(*session_, [] { return true; });
+      EXPECT_TRUE(swept);
+    }
+  };
+  session_->Spawn(rename());
+  session_->Spawn(sweep());
+  session_->Spawn(sweep());
+  session_->WaitAll();
+  EXPECT_EQ(Run({"hlen", "a"}), ":400\r\n");
+  EXPECT_FALSE(Header("b"));
+}
+
+// Increments from many clients, while the hash grows from one form into the other.
+TEST_P(LargeRunTest, NoIncrementIsLostWhileAHashBecomesLarge) {
+  Run(Fields("h", 270));
+  EXPECT_FALSE(Header("h"));
+  Random random(GetParam());
+  std::vector<int64_t> sums(20);
+  const auto work = [&](int client) -> Task<void> {
+    for (int i = 0; i < 60; ++i) {
+      const size_t field = random.Below(sums.size());
+      const int64_t by = static_cast<int64_t>(random.Below(100));
+      sums[field] += by;
+      const std::string name = "n" + std::to_string(field);
+      Words words{"hincrby", "h", name, std::to_string(by)};
+      co_await DoOne(std::move(words));
+      const std::string own = "c" + std::to_string(client) + "." + std::to_string(i);
+      words = {"hset", "h", own, std::string(100, 'w')};
+      const std::string set = co_await DoOne(std::move(words));
+      EXPECT_EQ(set, ":1\r\n");
+      words = {"hget", "h", own};
+      const std::string got = co_await DoOne(std::move(words));
+      EXPECT_EQ(got, "$100\r\n" + std::string(100, 'w') + "\r\n");
+      if (i % 7 != 0) continue;
+      words = {"hdel", "h", own};
+      const std::string removed = co_await DoOne(std::move(words));
+      EXPECT_EQ(removed, ":1\r\n");
+    }
+  };
+  for (int client = 0; client < 6; ++client) session_->Spawn(work(client));
+  session_->WaitAll();
+  ASSERT_TRUE(Header("h"));
+  size_t fields = 270 + 6 * (60 - 9);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const Result<std::string> value =
+        session_->Get(ItemKeyOf(Header("h")->id, "n" + std::to_string(i)));
+    EXPECT_EQ(value ? value.value() : "0", std::to_string(sums[i])) << i;
+    fields += value ? 1 : 0;
+  }
+  EXPECT_EQ(Run({"hlen", "h"}), ":" + std::to_string(fields) + "\r\n");
+  Wait(kRecordPatienceMs);
+  Sweep();
+  EXPECT_EQ(CountReserved(), fields + 1);
+}
+
+TEST_P(LargeRunTest, SetsArePoppedAndDrawn) {
+  Words words{"sadd", "s"};
+  for (int i = 0; i < 600; ++i) words.push_back("m" + std::to_string(i) + std::string(80, 'x'));
+  EXPECT_EQ(Run(words), ":600\r\n");
+  ASSERT_TRUE(Header("s"));
+  EXPECT_EQ(Run(words), ":0\r\n");
+  EXPECT_EQ(Run({"sismember", "s", words[2]}), ":1\r\n");
+  EXPECT_EQ(Run({"smismember", "s", words[2], "none"}), "*2\r\n:1\r\n:0\r\n");
+  EXPECT_THAT(Run({"srandmember", "s", "5"}), testing::StartsWith("*5\r\n"));
+  EXPECT_THAT(Run({"srandmember", "s", "-700"}), testing::StartsWith("*700\r\n"));
+  EXPECT_THAT(Run({"srandmember", "s", "700"}), testing::StartsWith("*600\r\n"));
+  EXPECT_THAT(Run({"srandmember", "s"}), testing::StartsWith("$"));
+  EXPECT_THAT(Run({"spop", "s"}), testing::StartsWith("$"));
+  EXPECT_THAT(Run({"spop", "s", "9"}), testing::StartsWith("*9\r\n"));
+  EXPECT_EQ(Run({"scard", "s"}), ":590\r\n");
+  EXPECT_THAT(Run({"spop", "s", "1000"}), testing::StartsWith("*590\r\n"));
+  EXPECT_EQ(Header("s")->state, State::kPerhapsEmpty);
+  EXPECT_EQ(Run({"spop", "s"}), "$-1\r\n");
+}
+
+TEST(LargeCompositeTest, HeadersAndRecordsAreReadAsTheyWereWritten) {
+  const LargeHeader header{.type = CompositeType::kSet,
+                           .state = State::kFilling,
+                           .id = 0x1122334455667788,
+                           .place = 3,
+                           .since_ms = 99,
+                           .items = "items"};
+  const std::string bytes = header.Encode();
+  const std::optional<LargeHeader> read = ParseLargeHeader(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->type, header.type);
+  EXPECT_EQ(read->state, header.state);
+  EXPECT_EQ(read->id, header.id);
+  EXPECT_EQ(read->since_ms, header.since_ms);
+  EXPECT_EQ(read->items, header.items);
+  for (size_t length = 0; length < kLargeHeaderBytes; ++length) {
+    EXPECT_FALSE(ParseLargeHeader(std::string_view(bytes).substr(0, length)));
+  }
+  EXPECT_EQ(LargeIdOf(ItemKeyOf(header.id, "name")), header.id);
+  EXPECT_EQ(LargeIdOf(RecordKeyOf(header.id)), header.id);
+  EXPECT_EQ(ItemKeyOf(header.id, "").size(), kItemPrefixBytes);
+  EXPECT_FALSE(LargeIdOf("another"));
+
+  const LargeRecord record{
+      .is_dead = true, .since_ms = 5, .version = 6, .keys = {"a", std::string(250, 'k'), ""}};
+  const std::string stored = record.Encode();
+  ASSERT_TRUE(LargeRecord::Parse(stored));
+  EXPECT_EQ(LargeRecord::Parse(stored)->keys, record.keys);
+  EXPECT_TRUE(LargeRecord::Parse(stored)->is_dead);
+  EXPECT_EQ(LargeRecord::Parse(stored)->version, record.version);
+  EXPECT_FALSE(LargeRecord::Parse(stored.substr(0, stored.size() - 2)));
+}
+
+}  // namespace
+}  // namespace gossamer::gateway
