@@ -246,19 +246,13 @@ bool Batch::AddLook(Client& client, const Command& command,
   return true;
 }
 
-size_t Batch::KeysOf(const Request& request) {
-  if (request.command == nullptr) return 0;
-  const bool has_one = request.count == kIsChange || IsLook(request);
-  return has_one ? 1 : request.count;
-}
-
 std::vector<std::string_view> Batch::WordsOf(const Request& request) const {
   std::vector<std::string_view> words{request.command->name};
-  const size_t end = request.first + KeysOf(request);
+  const size_t end = request.first + request.keys();
   for (size_t i = request.first; i < end; ++i) {
     if (request.count == kIsChange) {
       words.push_back(changes_[i].key());
-    } else if (IsRead(request)) {
+    } else if (request.IsRead()) {
       words.push_back(reads_[i]);
     } else if (request.command->kind == CommandKind::kDelete) {
       words.push_back(deletes_[i]);
@@ -291,8 +285,8 @@ Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests request
                                               size_t end) {
   std::vector<LargeLook> found;
   for (const Request& request : requests) {
-    if (!IsRead(request)) continue;
-    const size_t behind = std::min(end, request.first + KeysOf(request));
+    if (!request.IsRead()) continue;
+    const size_t behind = std::min(end, request.first + request.keys());
     for (size_t i = std::max(first, request.first); i < behind; ++i) {
       if (values_.is_left_out(i - first) || !values_.expiry(i - first).is_composite()) continue;
       const Result<std::string_view> value = values_[i - first];
@@ -308,7 +302,7 @@ Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests request
         }
         if (!is_empty || is_empty.value()) continue;
       }
-      if (!IsLook(request)) continue;
+      if (!request.IsLook()) continue;
       CompositeCommand* const command = looks_[request.count].composite();
       if (command == nullptr || command->type() != header->type) continue;
       found.push_back({&looks_[request.count], *header});
@@ -378,7 +372,7 @@ void Batch::AnswerOne(const Request& request) {
   const size_t before = request.client->out.size();
   if (request.command == nullptr) {
     request.client->out.append(text_, request.first, request.count);
-  } else if (IsRead(request)) {
+  } else if (request.IsRead()) {
     AnswerRead(request);
   } else if (request.count == kIsChange) {
     AnswerChange(request);
@@ -390,14 +384,14 @@ void Batch::AnswerOne(const Request& request) {
 }
 
 ReadReply Batch::ReplyTo(const Request& request, std::string& out) {
-  ValueChange* const look = IsLook(request) ? &looks_[request.count] : nullptr;
-  return {*request.command, KeysOf(request), look, out, request.client->is_resp3};
+  ValueChange* const look = request.IsLook() ? &looks_[request.count] : nullptr;
+  return {*request.command, request.keys(), look, out, request.client->is_resp3};
 }
 
 void Batch::AnswerRead(const Request& request) {
   std::string& out = request.client->out;
   ReadReply reply = ReplyTo(request, out);
-  const size_t end = request.first + KeysOf(request);
+  const size_t end = request.first + request.keys();
   for (size_t i = request.first; i < end && !reply.is_refused(); ++i)
     reply.Add(values_[i], values_.expiry(i), now_ms_);
   End(reply);
@@ -472,7 +466,7 @@ void Batch::Record(std::chrono::nanoseconds duration, WorkerMetrics::Worker& met
   numbers.keys_absent += keys_absent_;
   if (!slow_log.IsSlow(duration)) return;
   for (const Requests requests : RequestsByClient()) {
-    const Request& longest = *std::ranges::max_element(requests, {}, KeysOf);
+    const Request& longest = *std::ranges::max_element(requests, {}, &Request::keys);
     if (longest.command == nullptr) continue;
     const ClientList::Entry& client = longest.client->entry();
     slow_log.Add(duration, WordsOf(longest), client.address(), client.name());
@@ -518,7 +512,7 @@ std::vector<Client*> Batch::AnswerAtOnce() {
 size_t Batch::ReadsOf(Requests requests) {
   size_t reads = 0;
   for (const Request& request : requests) {
-    if (IsRead(request)) reads += KeysOf(request);
+    if (request.IsRead()) reads += request.keys();
   }
   return reads;
 }
@@ -531,9 +525,9 @@ bool Batch::AsksForMany() const {
 bool Batch::IsLong(Requests requests) const {
   if (is_unread_) return ReadsOf(requests) > most_keys_;
   for (const Request& request : requests) {
-    if (!IsRead(request)) continue;
+    if (!request.IsRead()) continue;
     if (has_large_lists_ && IsLargeList(request)) return true;
-    for (size_t i = request.first; i < request.first + KeysOf(request); ++i) {
+    for (size_t i = request.first; i < request.first + request.keys(); ++i) {
       if (values_.is_left_out(i)) return true;
     }
   }
@@ -543,7 +537,7 @@ bool Batch::IsLong(Requests requests) const {
 // Whether it reads any items of a large composite.
 bool Batch::IsLargeList(const Request& request) const {
   const CompositeCommand* const command =
-      IsLook(request) ? looks_[request.count].composite() : nullptr;
+      request.IsLook() ? looks_[request.count].composite() : nullptr;
   if (command == nullptr || command->IsOfItems()) return false;
   const Result<std::string_view> value = values_[request.first];
   return value && values_.expiry(request.first).is_composite() &&
@@ -572,7 +566,7 @@ void Batch::Take(const Batch& from, const Request& request) {
   const auto copy = [&own, &request](const auto& source, auto& target) {
     own.first = target.size();
     const auto first = source.begin() + static_cast<ptrdiff_t>(request.first);
-    target.insert(target.end(), first, first + static_cast<ptrdiff_t>(KeysOf(request)));
+    target.insert(target.end(), first, first + static_cast<ptrdiff_t>(request.keys()));
   };
   if (request.command == nullptr) {
     own.first = text_.size();
@@ -586,7 +580,7 @@ void Batch::Take(const Batch& from, const Request& request) {
     copy(from.deletes_, deletes_);
   } else {
     copy(from.reads_, reads_);
-    if (!IsLook(request)) return;
+    if (!request.IsLook()) return;
     own.count = looks_.size();
     looks_.Add() = from.looks_[request.count];
   }

@@ -128,6 +128,16 @@ class Batch {
     const Command* command;  // null: an answer that is known
     size_t first;            // in the vector of its kind; or of the answer's bytes in `text_`
     size_t count;            // of keys; of a look, its place
+
+    bool IsLook() const { return command != nullptr && command->kind == CommandKind::kLook; }
+    bool IsRead() const {
+      return IsLook() || (command != nullptr && command->kind == CommandKind::kRead);
+    }
+    // 0 of an answer that is known.
+    size_t keys() const {
+      if (command == nullptr) return 0;
+      return count == kIsChange || IsLook() ? 1 : count;
+    }
   };
 
   // Whether a request of that phase may follow the earlier requests of the client. Adds the client
@@ -144,15 +154,6 @@ class Batch {
                  const std::vector<std::string_view>& arguments);
   bool AddLook(Client& client, const Command& command,
                const std::vector<std::string_view>& arguments);
-  static bool IsLook(const Request& request) {
-    return request.command != nullptr && request.command->kind == CommandKind::kLook;
-  }
-  static bool IsRead(const Request& request) {
-    return IsLook(request) ||
-           (request.command != nullptr && request.command->kind == CommandKind::kRead);
-  }
-  // 0 of an answer that is known.
-  static size_t KeysOf(const Request& request);
   std::vector<std::string_view> WordsOf(const Request& request) const;
   // Requests of one client, one behind the other.
   using Requests = std::span<const Request>;

@@ -63,14 +63,14 @@ bool LongReads::AnswerReads() {
       part_.append(batch_->text_, request.first, request.count);
       continue;
     }
-    if (!Batch::IsRead(request)) break;
+    if (!request.IsRead()) break;
     if (!reply_) {
       // A reply that begins behind others of this part is refused without them.
       TakePart();
       has_begun_reply_ = false;
       reply_.emplace(batch_->ReplyTo(request, part_));
     }
-    const size_t behind = request.first + Batch::KeysOf(request);
+    const size_t behind = request.first + request.keys();
     for (; next_read_ < behind && !reply_->is_refused(); ++next_read_) {
       if (next_read_ >= end || values.is_left_out(next_read_ - part_begin_)) return false;
       const size_t i = next_read_ - part_begin_;
