@@ -67,6 +67,8 @@ enum class CommandId : uint8_t {
   kObject,
   kPersist,
   kPing,
+  kPublish,
+  kPubSub,
   kQuit,
   kRandomKey,
   kRename,
@@ -92,9 +94,11 @@ enum class CommandId : uint8_t {
   kSRem,
   kSScan,
   kStrlen,
+  kSubscribe,
   kTime,
   kTtl,
   kType,
+  kUnsubscribe,
   kUnwatch,
   kWait,
   kWatch,
@@ -153,6 +157,7 @@ constexpr bool HasSubcommands(const Command& command) {
     case CommandId::kConfig:
     case CommandId::kMemory:
     case CommandId::kObject:
+    case CommandId::kPubSub:
     case CommandId::kScript:
     case CommandId::kSlowlog: return true;
     default: return false;

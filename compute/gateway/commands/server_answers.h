@@ -34,6 +34,10 @@ struct GatewayFigures {
   int64_t keys;           // as the last DBSIZE found it; negative: not known
   uint64_t client_bytes;  // held for clients
   uint64_t expired_keys;  // deleted by this compute server
+  // With subscribers.
+  uint64_t channels;
+  uint64_t patterns;
+  uint64_t shard_channels;
 };
 
 // The sections of INFO that `arguments` name, all but commandstats if they name none, in Redis's
