@@ -305,7 +305,7 @@ TEST_F(ChannelsTest, AnswersHandshakes) {
   client.Expect(Request({"CONFIG", "SET", "notify-keyspace-events", "KEA"}),
                 "-ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - "
                 "there are no events of keys in Gossamer\r\n");
-  client.Expect(Request({"CONFIG", "GET", "slave-read-only"}), Resp2({"slave-read-only", "no"}));
+  client.Expect(Request({"CONFIG", "GET", "slave-read-only"}), Resp2({"slave-read-only", "yes"}));
 }
 
 }  // namespace

@@ -163,6 +163,7 @@ constexpr std::array kHello{Optional(Block("arguments", kHelloArguments))};
 constexpr std::array kMessage{Text("message")};
 constexpr std::array kOptionalMessage{Optional(Text("message"))};
 constexpr std::array kChannelMessage{Text("channel"), Text("message")};
+constexpr std::array kToken{Text("token")};
 constexpr std::array kManyChannels{Many(Text("channel"))};
 constexpr std::array kOptionalChannels{Optional(Many(Text("channel")))};
 constexpr std::array kPatterns{Many(kPattern)};
@@ -312,6 +313,15 @@ constexpr std::array kDocs{
                "not; at least one option must be given",
                kDeleteRange,
                "O(M log N) where M is the number of keys in the range and N that in the store"},
+    CommandDoc{"gossamer.peer", "gossamer", "A container for commands between compute servers"},
+    CommandDoc{"gossamer.peer|help", "gossamer", kShowSubcommands},
+    CommandDoc{"gossamer.peer|login", "gossamer", "Begin, with the token of this compute server",
+               kToken},
+    CommandDoc{"gossamer.peer|publish", "gossamer",
+               "Bring a message of a channel; there is no answer", kChannelMessage, kSubscriptions},
+    CommandDoc{"gossamer.peer|spublish", "gossamer",
+               "Bring a message of a shard channel; there is no answer", kChannelMessage,
+               kSubscriptions},
     CommandDoc{
         "gossamer.scan", "gossamer",
         "Return the keys and values of a range in turn, in the order of keys; FROM is inside "

@@ -65,6 +65,7 @@ enum class CommandId : uint8_t {
   kMsetnx,
   kMulti,
   kObject,
+  kPeer,
   kPersist,
   kPing,
   kPublish,
@@ -157,6 +158,7 @@ constexpr bool HasSubcommands(const Command& command) {
     case CommandId::kConfig:
     case CommandId::kMemory:
     case CommandId::kObject:
+    case CommandId::kPeer:
     case CommandId::kPubSub:
     case CommandId::kScript:
     case CommandId::kSlowlog: return true;

@@ -24,6 +24,8 @@ struct GatewayIdentity {
   std::string run_id = RandomRunId();
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   uint16_t port = 0;  // of the first address; 0: there are paths only
+  // What other compute servers show to this one (GOSSAMER.PEER LOGIN).
+  std::string peer_token = RandomRunId();
 
   // 40 hexadecimal digits, as in Redis.
   static std::string RandomRunId();

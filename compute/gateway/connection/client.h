@@ -116,6 +116,7 @@ class Client {
   bool is_hungry = false;             // likewise, of those to look at when there is memory
   bool is_closing = false;            // once `out` is sent
   bool has_transaction = false;       // it queues commands, or watches keys
+  bool is_peer = false;               // another compute server of the store
   bool has_subscriptions = false;     // it listens to channels
   bool has_waiting_messages = false;  // of channels, which come behind what is in flight
 

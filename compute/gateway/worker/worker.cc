@@ -81,6 +81,7 @@ bool NeedsNoLogin(const Command* command) {
   switch (command->id) {
     case CommandId::kAuth:
     case CommandId::kHello:
+    case CommandId::kPeer:
     case CommandId::kQuit:
     case CommandId::kReset: return true;
     default: return false;

@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "compute/gateway/channels/channels.h"
+#include "compute/gateway/channels/peer_queue.h"
 #include "compute/gateway/channels/subscribers.h"
 #include "compute/gateway/commands/gateway_options.h"
 #include "compute/gateway/commands/server_answers.h"
@@ -78,6 +79,7 @@ struct Shared {
   SlowLog slow_log;
   Inboxes inboxes;
   Channels channels;
+  PeerQueue peer_queue;
   std::atomic<uint64_t> next_number{1};
   // Workers that accept connections, each for any worker.
   std::atomic<size_t> acceptors{0};

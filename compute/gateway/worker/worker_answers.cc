@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/version.h"
+#include "compute/gateway/channels/peer_command.h"
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/commands/server_answers.h"
 #include "compute/gateway/protocol/reply_writer.h"
@@ -161,6 +162,7 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
       }
       break;
     case CommandId::kPublish:
+      shared_.peer_queue.Put(KindOf(command), arguments[1], arguments[2]);
       reply.Integer(static_cast<int64_t>(
           shared_.channels.Publish(KindOf(command), arguments[1], arguments[2])));
       break;
@@ -247,6 +249,7 @@ void Worker::AnswerState(Client& client, const Command& command,
       client.is_resp3 = false;
       client.entry().set_name({});
       client.is_authenticated = shared_.options.users.empty();
+      client.is_peer = false;
       client.entry().set_user(kDefaultUser);
       client.LimitRequests(shared_.options.max_query_bytes);
       reply.Simple("RESET");
@@ -257,12 +260,16 @@ void Worker::AnswerState(Client& client, const Command& command,
     case CommandId::kSubscribe:
     case CommandId::kUnsubscribe: subscribers_.Answer(client, command, arguments); break;
     case CommandId::kPublish: reply.Raw(AnswerAtOnce(client, command, arguments)); break;
+    case CommandId::kPeer:
+      AnswerPeer(client, arguments, shared_.identity.peer_token, shared_.channels);
+      client.LimitRequests(shared_.options.max_query_bytes);
+      break;
     case CommandId::kPubSub: AnswerPubSub(arguments, shared_.channels, reply); break;
     case CommandId::kSlowlog: shared_.slow_log.Answer(arguments, reply); break;
     default: break;
   }
   metrics_->RecordCommand(NumberOf(command), std::chrono::steady_clock::now() - begin,
-                          client.out[before] == '-');
+                          client.out.size() > before && client.out[before] == '-');
 }
 
 }  // namespace gossamer::gateway
