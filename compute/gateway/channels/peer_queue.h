@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,7 +33,10 @@ class PeerQueue {
   // From now on messages are kept, or not. Requires: it was opened.
   void KeepIf(bool has_peers);
   // Readable while there are messages. Requires: it was opened.
-  int fd() const { return wake_.get(); }
+  int fd() const {
+    assert(wake_);
+    return wake_.get();
+  }
   // A message is lost if there are kMostBytes already.
   void Put(ChannelKind kind, std::string_view channel, std::string_view text);
   // All messages, the oldest first.
