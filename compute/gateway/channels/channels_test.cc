@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -288,24 +289,128 @@ TEST_F(ChannelsTest, BoundsTheMemoryOfMessages) {
   publisher.Expect(Request({"PING"}), "+PONG\r\n");
 }
 
-// What client libraries ask when they connect: each gets an answer, and goes on.
-TEST_F(ChannelsTest, AnswersHandshakes) {
+// One reply, as it comes.
+std::string ReceiveReply(Connection& client) {
+  const std::string line = client.ReceiveLine();
+  std::string text = line + "\r\n";
+  const int count = line.size() > 1 ? std::atoi(line.c_str() + 1) : 0;
+  switch (line.empty() ? '-' : line[0]) {
+    case '$':
+    case '=':
+      if (count >= 0) text += client.Receive(static_cast<size_t>(count) + 2);
+      break;
+    case '*':
+    case '~':
+    case '>':
+    case '%':
+      for (int i = 0; i < (line[0] == '%' ? 2 * count : count); ++i) text += ReceiveReply(client);
+      break;
+    default: break;
+  }
+  return text;
+}
+
+// What client libraries ask when they connect, and how the replies begin. In one pipeline, as most
+// send it.
+class HandshakeTest : public ChannelsTest {
+ protected:
+  struct Exchange {
+    std::vector<std::string> request;
+    std::string begin;
+  };
+
+  static void Check(Connection client, const std::vector<Exchange>& exchanges) {
+    std::string requests;
+    for (const Exchange& one : exchanges) requests += Request(one.request);
+    client.Send(requests);
+    for (const Exchange& one : exchanges) {
+      const std::string reply = ReceiveReply(client);
+      EXPECT_TRUE(reply.starts_with(one.begin)) << one.request[0] << " " << reply;
+    }
+  }
+};
+
+TEST_F(HandshakeTest, OfStackExchangeRedis) {
   ASSERT_NO_FATAL_FAILURE(Open());
-  Connection client = Connect();
-  client.Expect(Request({"CLIENT", "NO-TOUCH", "on"}), "+OK\r\n");
-  client.Expect(Request({"CLIENT", "REPLY", "ON"}), "+OK\r\n");
-  client.Expect(Request({"CLIENT", "REPLY", "OFF"}),
-                "-ERR every request is answered in Gossamer: CLIENT REPLY stays on\r\n");
-  client.Expect(Request({"CLIENT", "TRACKING", "off"}), "+OK\r\n");
-  client.Expect(Request({"CLIENT", "TRACKING", "ON", "BCAST"}),
-                "-ERR clients are not told of changes in Gossamer: CLIENT TRACKING stays off\r\n");
-  client.Expect(Request({"CONFIG", "GET", "notify-keyspace-events"}),
-                "*2\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n");
-  client.Expect(Request({"CONFIG", "SET", "notify-keyspace-events", ""}), "+OK\r\n");
-  client.Expect(Request({"CONFIG", "SET", "notify-keyspace-events", "KEA"}),
-                "-ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - "
-                "there are no events of keys in Gossamer\r\n");
-  client.Expect(Request({"CONFIG", "GET", "slave-read-only"}), Resp2({"slave-read-only", "yes"}));
+  Check(Connect(), {{{"HELLO", "3", "SETNAME", "web-1"}, "%7\r\n"},
+                    {{"CLIENT", "SETNAME", "web-1"}, "+OK"},
+                    {{"CLIENT", "SETINFO", "lib-name", "SE.Redis"}, "+OK"},
+                    {{"CLIENT", "SETINFO", "lib-ver", "2.8.41"}, "+OK"},
+                    {{"CLIENT", "ID"}, ":1\r\n"},
+                    {{"CONFIG", "GET", "timeout"}, "%1\r\n$7\r\ntimeout\r\n$1\r\n0\r\n"},
+                    {{"CONFIG", "GET", "slave-read-only"}, "%1\r\n"},
+                    {{"CONFIG", "GET", "replica-read-only"}, "%1\r\n"},
+                    {{"CONFIG", "GET", "databases"}, "%1\r\n$9\r\ndatabases\r\n$1\r\n1\r\n"},
+                    {{"INFO", "replication"}, "="},
+                    {{"INFO", "server"}, "="},
+                    {{"CLUSTER", "NODES"}, "-ERR there are no slots"},
+                    {{"SENTINEL", "MASTERS"}, "-ERR unknown command 'SENTINEL'"},
+                    {{"GET", "__Booksleeve_TieBreak"}, "_\r\n"},
+                    {{"ECHO", "\x01\x02"}, "$2\r\n\x01\x02"}});
+  Check(Connect(), {{{"ECHO", "x"}, "$1\r\nx"},
+                    {{"SUBSCRIBE", "__Booksleeve_MasterChanged"}, "*3\r\n$9\r\nsubscribe\r\n"},
+                    {{"PING"}, "*2\r\n$4\r\npong\r\n"},
+                    {{"UNSUBSCRIBE", "__Booksleeve_MasterChanged"}, "*3\r\n$11\r\nunsubscribe"}});
+}
+
+TEST_F(HandshakeTest, OfLettuceAndJedis) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Check(Connect(), {{{"HELLO", "3", "SETNAME", "pool-1"}, "%7\r\n"},
+                    {{"CLIENT", "SETINFO", "lib-name", "Lettuce"}, "+OK"},
+                    {{"CLIENT", "SETINFO", "lib-ver", "6.5.5.RELEASE/c5a0a5b"}, "+OK"},
+                    {{"CLIENT", "MAINT_NOTIFICATIONS", "on", "moving-endpoint-type", "none"},
+                     "-ERR unknown subcommand 'MAINT_NOTIFICATIONS'"},
+                    {{"PING"}, "+PONG"}});
+  Check(Connect(), {{{"CLIENT", "SETNAME", "pool-1"}, "+OK"},
+                    {{"CLIENT", "SETINFO", "lib-name", "jedis"}, "+OK"},
+                    {{"READONLY"}, "-ERR there are no slots"},
+                    {{"SELECT", "0"}, "+OK"},
+                    {{"PING"}, "+PONG"}});
+}
+
+TEST_F(HandshakeTest, OfNodeLibraries) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Check(Connect(), {{{"info"}, "$"},
+                    {{"client", "SETINFO", "LIB-NAME", "ioredis"}, "+OK"},
+                    {{"select", "0"}, "+OK"},
+                    {{"config", "set", "notify-keyspace-events", "Ex"},
+                     "-ERR CONFIG SET failed (possibly related to argument "
+                     "'notify-keyspace-events') - there are no events of keys in Gossamer"}});
+  Check(Connect(), {{{"HELLO", "3"}, "%7\r\n"},
+                    {{"CLIENT", "SETINFO", "LIB-NAME", "node-redis"}, "+OK"},
+                    {{"CLIENT", "TRACKING", "ON"}, "-ERR clients are not told of changes"},
+                    {{"CLIENT", "TRACKING", "OFF"}, "+OK"},
+                    {{"COMMAND"}, "*"}});
+}
+
+TEST_F(HandshakeTest, OfGoRedisAndRubysRedisClient) {
+  GatewayOptions options;
+  ASSERT_TRUE(options.users.Add("default", "secret"));
+  ASSERT_NO_FATAL_FAILURE(Open(std::move(options)));
+  Check(Connect(), {{{"hello", "3", "auth", "default", "secret", "setname", "worker"}, "%7\r\n"},
+                    {{"client", "maint_notifications", "on"}, "-ERR unknown subcommand"},
+                    {{"client", "setinfo", "LIB-NAME", "go-redis(,go1.24)"}, "+OK"},
+                    {{"client", "getname"}, "$6\r\nworker"},
+                    {{"readonly"}, "-ERR there are no slots"}});
+  Check(Connect(), {{{"HELLO", "3", "AUTH", "default", "secret"}, "%7\r\n"},
+                    {{"SELECT", "0"}, "+OK"},
+                    {{"INFO"}, "="},
+                    {{"CLIENT", "NO-TOUCH", "ON"}, "+OK"},
+                    {{"CLIENT", "NO-EVICT", "ON"}, "+OK"},
+                    {{"CONFIG", "GET", "maxmemory-policy"}, "%1\r\n$16\r\nmaxmemory-policy"}});
+  Check(Connect(), {{{"CLIENT", "REPLY", "ON"}, "-NOAUTH"}, {{"SUBSCRIBE", "c"}, "-NOAUTH"}});
+}
+
+TEST_F(HandshakeTest, OfModesOfClients) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Check(Connect(), {{{"CLIENT", "REPLY", "ON"}, "+OK"},
+                    {{"CLIENT", "REPLY", "OFF"}, "-ERR every request is answered in Gossamer"},
+                    {{"CLIENT", "REPLY", "SKIP"}, "-ERR every request is answered in Gossamer"},
+                    {{"CLIENT", "REPLY", "maybe"}, "-ERR syntax error"},
+                    {{"CLIENT", "NO-TOUCH", "skip"}, "-ERR syntax error"},
+                    {{"CLIENT", "TRACKING", "off"}, "+OK"},
+                    {{"CLIENT", "SETINFO", "lib", "x"}, "-ERR Unrecognized option 'lib'"},
+                    {{"CONFIG", "SET", "notify-keyspace-events", ""}, "+OK"}});
 }
 
 }  // namespace

@@ -129,7 +129,11 @@ void AnswerClient(Client& client, const std::vector<std::string_view>& arguments
       reply.Error(kNoClientName);
     }
   } else if (is("setinfo")) {
-    reply.Ok();
+    if (IsWord(arguments[2], "lib-name") || IsWord(arguments[2], "lib-ver")) {
+      reply.Ok();  // and not kept
+    } else {
+      reply.Error("ERR Unrecognized option '" + std::string(arguments[2].substr(0, 64)) + "'");
+    }
   } else if (is("no-evict") || is("no-touch") || is("reply") || is("tracking")) {
     AnswerMode(arguments, reply);
   } else if (is("info")) {
