@@ -94,7 +94,7 @@ std::string LoginOf(const Peer& peer) {
 }  // namespace
 
 std::string PeerAddressOf(std::string_view addresses) {
-  const std::string first(addresses.substr(0, addresses.find(',')));
+  std::string first(addresses.substr(0, addresses.find(',')));
   Result<ListenAddress> address = ParseListenAddress(first);
   if (!address) return first;
   const bool is_any = address.value().host == "0.0.0.0" || address.value().host == "::";
