@@ -50,8 +50,13 @@ class Gateway {
   // Likewise, those of TLS.
   const std::string& tls_addresses() const { return tls_addresses_; }
   const std::shared_ptr<WorkerMetrics>& metrics() const { return metrics_; }
-  // Lives as long as the gateway.
+  // They live as long as the gateway.
   const ClientMemory& memory() const { return shared_.memory; }
+  const Channels& channels() const { return shared_.channels; }
+  // What clients publish is there for the other compute servers.
+  PeerQueue& peer_queue() { return shared_.peer_queue; }
+  // What those show to this gateway.
+  const std::string& peer_token() const { return shared_.identity.peer_token; }
 
  private:
   explicit Gateway(GatewayOptions options);

@@ -20,11 +20,14 @@
 
 #include "common/admin/host_names.h"
 #include "common/admin/program_admin.h"
+#include "common/bootstrap/bootstrap.h"
+#include "common/process.h"
 #include "common/program/fabric_flags.h"
 #include "common/program/flags_main.h"
 #include "common/program/open_patiently.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
+#include "common/random_id.h"
 #include "common/text/size_text.h"
 #include "common/text/text_file.h"
 #include "common/unique_fd.h"
@@ -32,6 +35,7 @@
 #include "compute/gateway/connection/listener.h"
 #include "compute/gateway/gateway.h"
 #include "compute/gateway/large_sweeper.h"
+#include "compute/gateway/peers/peer_links.h"
 #include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
 
@@ -86,6 +90,11 @@ DEFINE_int32(slowlog_slower_than_us, 10'000,
              "SLOWLOG has requests that took so many microseconds; -1: none");
 DEFINE_uint32(slowlog_entries, 128, "entries that SLOWLOG keeps");
 DEFINE_string(
+    peer, "",
+    "ADDRESS:PORT or unix:PATH of --redis at which the other compute servers of the store "
+    "reach this one, to bring messages of channels; none: they do not, and this one "
+    "brings them none (default: the first of --redis)");
+DEFINE_string(
     admin, "",
     "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP; port 0: a free one "
     "(default: none)");
@@ -113,6 +122,8 @@ constexpr ProgramInfo kProgram{
     "line once clients can connect, and over verbs another one about the device.\n",
     __FILE__};
 
+// Of --peer: no messages from other compute servers, and none to them.
+constexpr std::string_view kNoPeers = "none";
 // How often it looks whether its store is gone.
 constexpr int kStoreLookMs = 500;
 // Between two looks at large hashes.
@@ -215,6 +226,10 @@ Result<GatewayOptions> OptionsFromFlags() {
     const Status address = CheckAdminAddress(FLAGS_admin, FLAGS_admin_for_other_machines);
     if (!address) return WrongFlag("admin", address.error().message);
   }
+  if (!FLAGS_peer.empty() && FLAGS_peer != kNoPeers) {
+    const Status address = CheckPeerAddress(FLAGS_peer);
+    if (!address) return WrongFlag("peer", address.error().message);
+  }
   BOOST_OUTCOME_TRY(users, UsersFromFlags());
   options.users = std::move(users);
   BOOST_OUTCOME_TRYV(CheckAddresses(options));
@@ -261,28 +276,51 @@ Status Attend(AttendedStore& attended) {
   return Ok();
 }
 
-// What --admin shows of both. They outlive it.
-AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway) {
+// The links to the other compute servers of the store; null if there are to be none.
+Result<std::unique_ptr<PeerLinks>> LinkPeers(const OpenOptions& open, Gateway& gateway) {
+  if (FLAGS_peer == kNoPeers) return std::unique_ptr<PeerLinks>();
+  std::string address = FLAGS_peer.empty() ? PeerAddressOf(gateway.addresses()) : FLAGS_peer;
+  const Status is_right = address.empty() ? Ok() : CheckPeerAddress(address);
+  if (!is_right || address.empty()) {
+    LOG(WARNING) << "no messages of channels come from other compute servers: there is no address "
+                    "of --redis at which they reach this one (give it --peer)";
+    address.clear();
+  }
+  BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(open.bootstrap));
+  return PeerLinks::Start(std::move(bootstrap), open.store,
+                          {.id = RandomId(),
+                           .host = HostName(),
+                           .address = std::move(address),
+                           .token = gateway.peer_token(),
+                           .beat = 0},
+                          gateway.peer_queue());
+}
+
+// What --admin shows of them. They outlive it. `peers` may be null.
+AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway,
+                      const PeerLinks* peers) {
   const Store& store = *attended.store;
   StoreWatch& watch = *attended.watch;
   const AutoSweeper* const sweeper = attended.sweeper.get();
   const LargeSweeper& large_sweeper = *attended.large_sweeper;
   return {.families =
-              [&store, metrics = gateway.metrics(), &memory = gateway.memory(), sweeper,
-               &large_sweeper] {
+              [&store, &gateway, sweeper, &large_sweeper, peers] {
                 Families families;
                 AddDeviceOf(store, families);
-                metrics->AddTo(families);
-                memory.AddTo(families);
+                gateway.metrics()->AddTo(families);
+                gateway.memory().AddTo(families);
+                gateway.channels().AddTo(families);
+                if (peers != nullptr) peers->AddTo(families);
                 if (sweeper != nullptr) sweeper->AddTo(families);
                 large_sweeper.AddTo(families);
                 return families.Take();
               },
           .state =
-              [&store, metrics = gateway.metrics(), &watch, sweeper] {
+              [&store, metrics = gateway.metrics(), &watch, sweeper, peers] {
                 nlohmann::ordered_json state = watch.State();
                 state.update(metrics->State());
                 state["hot_leaves"] = HotLeavesState(store);
+                if (peers != nullptr) state["peers"] = peers->State();
                 if (sweeper != nullptr) state["sweeps"] = sweeper->State();
                 return state;
               },
@@ -327,10 +365,10 @@ void LogStop(const Stop& stop) {
 }
 
 // Serves the store that has the name now in place of `attended`, which is gone. Tries again with
-// the next call if that store cannot be used yet. `admin` may be null. Errors: what a next try does
-// not mend, such as another fabric.
-Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* admin,
-                      AttendedStore& attended) {
+// the next call if that store cannot be used yet. `peers` and `admin` may be null. Errors: what a
+// next try does not mend, such as another fabric.
+Status ServeNextStore(const OpenOptions& open, Gateway& gateway, const PeerLinks* peers,
+                      ProgramAdmin* admin, AttendedStore& attended) {
   const auto may_come = [](const Error& error) {
     return error.code == Code::kNotFound || error.code == Code::kNodeUnreachable ||
            error.code == Code::kFenced || error.code == Code::kContended;
@@ -342,7 +380,7 @@ Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* a
   BOOST_OUTCOME_TRYV(Attend(next));
   const Status used = gateway.Use(*next.store);
   if (!used) return may_come(used.error()) ? Ok() : used;
-  if (admin != nullptr) admin->Serve(ServedBy(next, gateway));
+  if (admin != nullptr) admin->Serve(ServedBy(next, gateway, peers));
   std::swap(attended, next);
   LOG(WARNING) << "store '" << open.store
                << "' is another one now: it was created anew, or has gone back to what was saved. "
@@ -378,7 +416,10 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   if (!gateway) return Failure(kProgram, gateway.error().message);
   const Status is_attended = Attend(attended);
   if (!is_attended) return Failure(kProgram, is_attended.error().message);
-  if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value()));
+  const auto linked = LinkPeers(open, *gateway.value());
+  if (!linked) return Failure(kProgram, linked.error().message);
+  const PeerLinks* const peers = linked.value().get();
+  if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value(), peers));
   std::string line = "gossamer-compute ready: store " + open.store + ", " +
                      AddressesOf(*gateway.value()) +
                      (admin != nullptr ? ", admin " + admin->address() : "");
@@ -396,7 +437,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
     signalfd_siginfo one;
     if (read(hangups.get(), &one, sizeof one) > 0) AnswerHangup(options.tls.get());
     if (attended.watch->IsGone() && !stop.raised()) {
-      goes_on = ServeNextStore(open, *gateway.value(), admin, attended);
+      goes_on = ServeNextStore(open, *gateway.value(), peers, admin, attended);
     }
   }
   if (goes_on) LogStop(stop);

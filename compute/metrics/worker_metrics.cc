@@ -129,10 +129,10 @@ void WorkerMetrics::AddTo(Families& families) const {
   families.Counter("gossamer_client_rejections_total",
                    "Connections of clients that were refused, as there were too many.",
                    total.clients.rejected);
-  families.Counter(
-      "gossamer_client_slow_readers_total",
-      "Clients that were disconnected, as they took no answers while memory was short.",
-      total.clients.slow_readers);
+  families.Counter("gossamer_client_slow_readers_total",
+                   "Clients that were disconnected, as they took no answers while memory was "
+                   "short, or no messages.",
+                   total.clients.slow_readers);
   families.Counter(
       "gossamer_client_slow_senders_total",
       "Clients that were disconnected, as they did not send the rest of a request while "

@@ -45,11 +45,10 @@ namespace gossamer {
 
 // Of a worker's clients. Counts, except `connected`.
 struct ClientNumbers {
-  uint64_t connected = 0;  // now
-  uint64_t accepted = 0;   // connections
-  uint64_t rejected = 0;   // connections, because there were as many as allowed
-  uint64_t slow_readers =
-      0;  // disconnected, because they left answers untaken while memory was short
+  uint64_t connected = 0;     // now
+  uint64_t accepted = 0;      // connections
+  uint64_t rejected = 0;      // connections, because there were as many as allowed
+  uint64_t slow_readers = 0;  // disconnected, because they left answers or messages untaken
   uint64_t slow_senders = 0;  // likewise, because they did not send the rest of a request
   uint64_t bytes_received = 0;
   uint64_t bytes_sent = 0;

@@ -25,14 +25,17 @@ Result<uint64_t> ParseNumber(std::string_view text) {
   return Wrong("ERR client-id should be greater than 0");
 }
 
-// Every client here is a normal one.
+// Every client here is a normal one, or listens to channels.
 Status ParseType(std::string_view text, ClientList::Filter& filter) {
   const auto is_among = [text](std::initializer_list<std::string_view> names) {
     return std::ranges::any_of(names, [text](std::string_view one) { return IsWord(text, one); });
   };
-  if (is_among({"master", "replica", "slave", "pubsub"})) {
-    filter.is_nobody = true;
-  } else if (!IsWord(text, "normal")) {
+  using Type = ClientList::Filter::Type;
+  if (is_among({"master", "replica", "slave"})) {
+    filter.type = Type::kNobody;
+  } else if (is_among({"normal", "pubsub"})) {
+    filter.type = IsWord(text, "pubsub") ? Type::kSubscriber : Type::kNormal;
+  } else {
     return Wrong(fmt::format("ERR Unknown client type '{}'", text.substr(0, 64)));
   }
   return Ok();
@@ -88,6 +91,25 @@ Result<ClientList::Filter> ParseKillFilter(const std::vector<std::string_view>& 
   return filter;
 }
 
+// CLIENT NO-EVICT, NO-TOUCH, REPLY and TRACKING: of each mode, what this gateway does anyway is
+// accepted, as client libraries ask for it.
+void AnswerMode(const std::vector<std::string_view>& arguments, ReplyWriter& reply) {
+  const auto is = [&arguments](std::string_view name) { return IsWord(arguments[1], name); };
+  const bool is_on = IsWord(arguments[2], "on");
+  const bool is_off = IsWord(arguments[2], "off");
+  const bool is_skip = is("reply") && IsWord(arguments[2], "skip");
+  const bool is_known = is_on || is_off || is_skip;
+  if (!is_known) {
+    reply.Error(kSyntaxError);
+  } else if (is("tracking") && is_on) {
+    reply.Error("ERR clients are not told of changes in Gossamer: CLIENT TRACKING stays off");
+  } else if (is("reply") && !is_on) {
+    reply.Error("ERR every request is answered in Gossamer: CLIENT REPLY stays on");
+  } else {
+    reply.Ok();  // no connection is evicted here, and no key's last use is noted
+  }
+}
+
 }  // namespace
 
 void AnswerClient(Client& client, const std::vector<std::string_view>& arguments, ClientList& list,
@@ -107,13 +129,13 @@ void AnswerClient(Client& client, const std::vector<std::string_view>& arguments
       reply.Error(kNoClientName);
     }
   } else if (is("setinfo")) {
-    reply.Ok();
-  } else if (is("no-evict")) {
-    if (IsWord(arguments[2], "on") || IsWord(arguments[2], "off")) {
-      reply.Ok();  // nobody is evicted here
+    if (IsWord(arguments[2], "lib-name") || IsWord(arguments[2], "lib-ver")) {
+      reply.Ok();  // and not kept
     } else {
-      reply.Error(kSyntaxError);
+      reply.Error("ERR Unrecognized option '" + std::string(arguments[2].substr(0, 64)) + "'");
     }
+  } else if (is("no-evict") || is("no-touch") || is("reply") || is("tracking")) {
+    AnswerMode(arguments, reply);
   } else if (is("info")) {
     client.entry().NoteActivity(now, client.unparsed_bytes(), client.unsent(), client.is_resp3);
     reply.Verbatim(list.LineOf(client.entry(), now));

@@ -27,6 +27,8 @@ constexpr std::string_view kWholeHash =
 constexpr std::string_view kEachKey =
     "O(M log N) where M is the number of keys in the request and N that in the store";
 constexpr std::string_view kDeleteAll = "O(N log N) where N is the number of keys in the store";
+constexpr std::string_view kSubscriptions =
+    "O(N) where N is the number of subscriptions to channels and patterns at this compute server";
 constexpr std::string_view kClients = "O(N) where N is the number of connections";
 
 constexpr std::string_view kShowSubcommands = "Show the subcommands";
@@ -160,6 +162,13 @@ constexpr std::array kHelloArguments{Integer("protover"),
 constexpr std::array kHello{Optional(Block("arguments", kHelloArguments))};
 constexpr std::array kMessage{Text("message")};
 constexpr std::array kOptionalMessage{Optional(Text("message"))};
+constexpr std::array kChannelMessage{Text("channel"), Text("message")};
+constexpr std::array kToken{Text("token")};
+constexpr std::array kManyChannels{Many(Text("channel"))};
+constexpr std::array kOptionalChannels{Optional(Many(Text("channel")))};
+constexpr std::array kPatterns{Many(kPattern)};
+constexpr std::array kOptionalPatterns{Optional(Many(kPattern))};
+constexpr std::array kOptionalPattern{Optional(kPattern)};
 constexpr std::array kDatabase{Integer("index")};
 constexpr std::array kWait{Integer("numreplicas"), Integer("timeout")};
 
@@ -178,6 +187,9 @@ constexpr std::array kClientList{Optional(Behind("TYPE", OneOf("client-type", kC
                                  Optional(Many(Behind("ID", Integer("client-id"))))};
 constexpr std::array kOnOrOff{Token("ON", "on"), Token("OFF", "off")};
 constexpr std::array kNoEvict{OneOf("enabled", kOnOrOff)};
+constexpr std::array kReplyModes{Token("ON", "on"), Token("OFF", "off"), Token("SKIP", "skip")};
+constexpr std::array kReplyMode{OneOf("action", kReplyModes)};
+constexpr std::array kTracking{OneOf("status", kOnOrOff), Optional(Many(Text("option")))};
 constexpr std::array kAttributes{Behind("LIB-NAME", Text("libname")),
                                  Behind("LIB-VER", Text("libver"))};
 constexpr std::array kSetInfo{OneOf("attr", kAttributes)};
@@ -217,9 +229,14 @@ constexpr std::array kDocs{
                "Describe all connections, those of a type, or those of some numbers", kClientList,
                kClients},
     CommandDoc{"client|no-evict", "connection", "Do nothing: no connection is evicted", kNoEvict},
+    CommandDoc{"client|no-touch", "connection", "Do nothing: when a key was last used is not noted",
+               kNoEvict},
+    CommandDoc{"client|reply", "connection", "Accept ON: every request is answered", kReplyMode},
     CommandDoc{"client|setinfo", "connection", "Do nothing: a library's name is not kept",
                kSetInfo},
     CommandDoc{"client|setname", "connection", "Set the name of this connection", kConnectionName},
+    CommandDoc{"client|tracking", "connection", "Accept OFF: no client is told of changes",
+               kTracking},
     CommandDoc{"command", "server", "Return the arity, flags and keys of all commands"},
     CommandDoc{"command|count", "server", "Return the number of commands"},
     CommandDoc{"command|docs", "server", "Return texts on all commands, or on some", kCommandNames},
@@ -296,6 +313,15 @@ constexpr std::array kDocs{
                "not; at least one option must be given",
                kDeleteRange,
                "O(M log N) where M is the number of keys in the range and N that in the store"},
+    CommandDoc{"gossamer.peer", "gossamer", "A container for commands between compute servers"},
+    CommandDoc{"gossamer.peer|help", "gossamer", kShowSubcommands},
+    CommandDoc{"gossamer.peer|login", "gossamer", "Begin, with the token of this compute server",
+               kToken},
+    CommandDoc{"gossamer.peer|publish", "gossamer",
+               "Bring a message of a channel; there is no answer", kChannelMessage, kSubscriptions},
+    CommandDoc{"gossamer.peer|spublish", "gossamer",
+               "Bring a message of a shard channel; there is no answer", kChannelMessage,
+               kSubscriptions},
     CommandDoc{
         "gossamer.scan", "gossamer",
         "Return the keys and values of a range in turn, in the order of keys; FROM is inside "
@@ -370,11 +396,34 @@ constexpr std::array kDocs{
     CommandDoc{"ping", "connection", "Return PONG, or the given string", kOptionalMessage},
     CommandDoc{"psetex", "string", "Set the value of a key, and have it expire after milliseconds",
                kPSetEx, kOneWrite},
+    CommandDoc{"psubscribe", "pubsub", "Listen to the channels that match patterns", kPatterns},
     CommandDoc{
         "pttl", "generic",
         "Return how long a key has still to live, in milliseconds; -1: for ever; -2: the key "
         "is absent",
         kOneKey, kOneWrite},
+    CommandDoc{"publish", "pubsub",
+               "Send a message to a channel; return how many clients of this compute server get it",
+               kChannelMessage, kSubscriptions},
+    CommandDoc{"pubsub", "pubsub", "A container for commands about channels"},
+    CommandDoc{"pubsub|channels", "pubsub",
+               "List the channels that clients of this compute server listen to", kOptionalPattern,
+               kSubscriptions},
+    CommandDoc{"pubsub|help", "pubsub", kShowSubcommands},
+    CommandDoc{"pubsub|numpat", "pubsub",
+               "Count the patterns that clients of this compute server listen to"},
+    CommandDoc{"pubsub|numsub", "pubsub",
+               "Count the clients of this compute server that listen to channels",
+               kOptionalChannels},
+    CommandDoc{"pubsub|shardchannels", "pubsub",
+               "List the shard channels that clients of this compute server listen to",
+               kOptionalPattern, kSubscriptions},
+    CommandDoc{"pubsub|shardnumsub", "pubsub",
+               "Count the clients of this compute server that listen to shard channels",
+               kOptionalChannels},
+    CommandDoc{"punsubscribe", "pubsub",
+               "Listen no more to channels that match patterns; to none if none is given",
+               kOptionalPatterns},
     CommandDoc{"quit", "connection", "Close the connection"},
     CommandDoc{"randomkey", "generic", "Return a random key, each about as likely", kNone,
                "O(log N) short scans where N is the number of keys in the store"},
@@ -430,6 +479,9 @@ constexpr std::array kDocs{
                kKeyAndMembers, kReadHash},
     CommandDoc{"spop", "set", "Remove random members of a set and return them", kKeyAndCount,
                kWholeHash},
+    CommandDoc{"spublish", "pubsub",
+               "Send a message to a shard channel, which is a channel of a namespace of its own",
+               kChannelMessage, kSubscriptions},
     CommandDoc{"srandmember", "set",
                "Return random members of a set (a negative count: each perhaps several times)",
                kKeyAndCount, kReadHash},
@@ -437,8 +489,12 @@ constexpr std::array kDocs{
                kKeyAndMembers, kWholeHash},
     CommandDoc{"sscan", "set", "List the members of a set, all of them at once", kScanSet,
                kReadHash},
+    CommandDoc{"ssubscribe", "pubsub", "Listen to shard channels", kManyChannels},
     CommandDoc{"strlen", "string", "Get the length of the value of a key", kOneKey, kWholeValue},
+    CommandDoc{"subscribe", "pubsub", "Listen to channels", kManyChannels},
     CommandDoc{"substr", "string", "Do what GETRANGE does", kKeyAndPositions, kWholeValue},
+    CommandDoc{"sunsubscribe", "pubsub",
+               "Listen no more to shard channels; to none if none is given", kOptionalChannels},
     CommandDoc{"time", "server", "Return the time in seconds, and the microseconds beside them"},
     CommandDoc{"touch", "generic", "Do what EXISTS does", kManyKeys, kEachKey},
     CommandDoc{"ttl", "generic",
@@ -447,6 +503,8 @@ constexpr std::array kDocs{
                kOneKey, kOneWrite},
     CommandDoc{"type", "generic", "Return string, or none if the key is absent", kOneKey, kOneRead},
     CommandDoc{"unlink", "generic", "Do what DEL does", kManyKeys, kEachKey},
+    CommandDoc{"unsubscribe", "pubsub", "Listen no more to channels; to none if none is given",
+               kOptionalChannels},
     CommandDoc{"unwatch", "transactions", "Forget watched keys", kNone},
     CommandDoc{"wait", "generic", "Return 0 at once: there are no replicas", kWait},
     CommandDoc{"watch", "transactions",

@@ -75,9 +75,9 @@ TEST(CommandDocs, HasEachCommandAndSubcommand) {
 }
 
 TEST(CommandDocs, HasTextsAndGroups) {
-  const std::set<std::string_view> groups{"string",     "generic",  "server",
-                                          "connection", "gossamer", "transactions",
-                                          "scripting",  "hash",     "set"};
+  const std::set<std::string_view> groups{"string",   "generic",      "server",    "connection",
+                                          "gossamer", "transactions", "scripting", "hash",
+                                          "set",      "pubsub"};
   for (const CommandDoc& one : CommandDocs()) {
     EXPECT_FALSE(one.summary.empty()) << one.name;
     EXPECT_TRUE(groups.contains(one.group)) << one.name;

@@ -65,8 +65,11 @@ enum class CommandId : uint8_t {
   kMsetnx,
   kMulti,
   kObject,
+  kPeer,
   kPersist,
   kPing,
+  kPublish,
+  kPubSub,
   kQuit,
   kRandomKey,
   kRename,
@@ -92,9 +95,11 @@ enum class CommandId : uint8_t {
   kSRem,
   kSScan,
   kStrlen,
+  kSubscribe,
   kTime,
   kTtl,
   kType,
+  kUnsubscribe,
   kUnwatch,
   kWait,
   kWatch,
@@ -153,6 +158,8 @@ constexpr bool HasSubcommands(const Command& command) {
     case CommandId::kConfig:
     case CommandId::kMemory:
     case CommandId::kObject:
+    case CommandId::kPeer:
+    case CommandId::kPubSub:
     case CommandId::kScript:
     case CommandId::kSlowlog: return true;
     default: return false;

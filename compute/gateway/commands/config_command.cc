@@ -23,6 +23,7 @@ using Arguments = std::vector<std::string_view>;
 
 constexpr std::string_view kSlowerThan = "slowlog-log-slower-than";
 constexpr std::string_view kMostEntries = "slowlog-max-len";
+constexpr std::string_view kEvents = "notify-keyspace-events";
 constexpr size_t kMostPatterns = 1024;  // of one CONFIG GET
 
 struct Setting {
@@ -42,7 +43,7 @@ std::string Hosts(const GatewayOptions& options) {
   return hosts;
 }
 
-std::array<Setting, 12> Settings(const GatewayOptions& options, uint16_t port,
+std::array<Setting, 15> Settings(const GatewayOptions& options, uint16_t port,
                                  const SlowLog& slow_log) {
   const SlowLog::Limits limits = slow_log.limits();
   return {{
@@ -52,9 +53,12 @@ std::array<Setting, 12> Settings(const GatewayOptions& options, uint16_t port,
       {"maxclients", std::to_string(options.max_clients)},
       {"maxmemory", "0"},
       {"maxmemory-policy", "noeviction"},
+      {kEvents, ""},
       {"port", std::to_string(port)},
       {"proto-max-bulk-len", std::to_string(kMaxValueBytes)},
+      {"replica-read-only", "yes"},
       {"save", ""},
+      {"slave-read-only", "yes"},
       {kSlowerThan, std::to_string(limits.slower_than_us)},
       {kMostEntries, std::to_string(limits.entries)},
       {"timeout", "0"},
@@ -97,6 +101,10 @@ std::string SetOne(std::string_view name, std::string_view value, const GatewayO
     return fmt::format("ERR Unknown option or number of arguments for CONFIG SET - '{}'",
                        name.substr(0, 128));
   }
+  if (setting->name == kEvents) {
+    return value.empty() ? std::string()
+                         : Failed(kEvents, "there are no events of keys in Gossamer");
+  }
   const bool is_time = setting->name == kSlowerThan;
   if (!is_time && setting->name != kMostEntries) {
     return Failed(setting->name, "can't set immutable config: flags configure this gateway");
@@ -123,10 +131,12 @@ void Set(const Arguments& arguments, const GatewayOptions& options, uint16_t por
     return reply.Error(WrongNumberOfArguments("config|set"));
   }
   SlowLog::Limits limits = slow_log.limits();
-  std::array<bool, 2> has_been_set{};
+  std::array<bool, 3> has_been_set{};
   for (size_t i = 2; i < arguments.size(); i += 2) {
     std::string error = SetOne(arguments[i], arguments[i + 1], options, port, slow_log, limits);
-    bool& is_again = has_been_set[IsWord(arguments[i], kSlowerThan) ? 0 : 1];
+    bool& is_again = has_been_set[IsWord(arguments[i], kSlowerThan) ? 0
+                                  : IsWord(arguments[i], kEvents)   ? 1
+                                                                    : 2];
     if (error.empty() && is_again) error = Failed(arguments[i], "duplicate parameter");
     if (!error.empty()) return reply.Error(error);
     is_again = true;

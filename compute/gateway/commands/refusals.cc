@@ -23,9 +23,6 @@ constexpr std::array kFamilies = {
            "hexpire hexpireat hexpiretime hpersist hpexpire hpexpireat hpexpiretime hpttl httl "
            "hgetex hsetex"},
     Family{"ERR there are no functions in Gossamer: EVAL runs scripts", "fcall fcall_ro function"},
-    Family{"ERR there are no channels in Gossamer",
-           "subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe publish spublish "
-           "pubsub"},
     Family{"ERR of bits Gossamer has SETBIT, GETBIT and BITCOUNT: GETRANGE and SETRANGE read and "
            "write bytes of a value",
            "bitfield bitfield_ro bitop bitpos"},

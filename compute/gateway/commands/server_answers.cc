@@ -81,6 +81,9 @@ void AddStats(const WorkerFigures& total, const GatewayFigures& figures, Info& i
   info.Add("keyspace_misses", total.clients.keys_absent);
   info.Add("client_query_buffer_limit_disconnections", total.clients.slow_senders);
   info.Add("client_output_buffer_limit_disconnections", total.clients.slow_readers);
+  info.Add("pubsub_channels", figures.channels);
+  info.Add("pubsub_patterns", figures.patterns);
+  info.Add("pubsubshard_channels", figures.shard_channels);
   info.Add("total_error_replies", errors);
   info.Add("acl_access_denied_auth", total.clients.failed_logins);
 }
@@ -92,8 +95,19 @@ bool IsOfKeys(const Command& command) {
   return command.kind != CommandKind::kAnswer && command.kind != CommandKind::kState;
 }
 
+bool IsOfChannels(const Command& command) {
+  switch (command.id) {
+    case CommandId::kPublish:
+    case CommandId::kPubSub:
+    case CommandId::kSubscribe:
+    case CommandId::kUnsubscribe: return true;
+    default: return false;
+  }
+}
+
 // Of the others, as Redis sorts them.
 bool IsOfConnection(const Command& command) {
+  if (IsOfChannels(command)) return false;
   switch (command.id) {
     case CommandId::kAcl:
     case CommandId::kConfig:
@@ -108,14 +122,18 @@ void WriteCommand(const Command& command, ReplyWriter& reply) {
   reply.Bulk(command.name);
   reply.Integer(command.arity);
   const bool is_of_keys = IsOfKeys(command);
-  reply.Set(is_of_keys ? 1 : 0);
+  const bool is_of_channels = IsOfChannels(command);
+  reply.Set(is_of_keys || is_of_channels ? 1 : 0);
   if (is_of_keys) reply.Simple(command.is_write ? "write" : "readonly");
+  if (is_of_channels) reply.Simple("pubsub");
   reply.Integer(command.first_key);
   reply.Integer(command.last_key);
   reply.Integer(command.key_step);
   reply.Set(1);
   if (is_of_keys) {
     reply.Simple(command.is_write ? "@write" : "@read");
+  } else if (is_of_channels) {
+    reply.Simple("@pubsub");
   } else {
     reply.Simple(IsOfConnection(command) ? "@connection" : "@slow");
   }

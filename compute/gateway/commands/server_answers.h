@@ -24,6 +24,8 @@ struct GatewayIdentity {
   std::string run_id = RandomRunId();
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   uint16_t port = 0;  // of the first address; 0: there are paths only
+  // What other compute servers show to this one (GOSSAMER.PEER LOGIN).
+  std::string peer_token = RandomRunId();
 
   // 40 hexadecimal digits, as in Redis.
   static std::string RandomRunId();
@@ -34,6 +36,10 @@ struct GatewayFigures {
   int64_t keys;           // as the last DBSIZE found it; negative: not known
   uint64_t client_bytes;  // held for clients
   uint64_t expired_keys;  // deleted by this compute server
+  // With subscribers.
+  uint64_t channels;
+  uint64_t patterns;
+  uint64_t shard_channels;
 };
 
 // The sections of INFO that `arguments` name, all but commandstats if they name none, in Redis's

@@ -101,21 +101,24 @@ class Client {
   std::chrono::steady_clock::time_point behind_since{};  // when it last owed nothing: see is_behind
   bool is_resp3 = false;
   bool is_authenticated;
-  bool may_read = true;            // something may have arrived
-  bool may_send = true;            // there may be room for answers
-  bool awaits_room = false;        // room for answers is an event
-  bool was_behind = false;         // when its worker looked last
-  bool has_hung_up = false;        // no event will tell of what comes
-  bool is_gone = false;            // nobody takes answers any more
-  bool is_busy = false;            // requests are in flight
-  bool has_next = false;           // the next request is here, and waits for those in flight
-  bool has_long_reads = false;     // which come first; nothing is received meanwhile
-  bool has_short_answers = false;  // so were the last ones
-  bool is_queued = false;          // is in the worker's list of those to look at
-  bool is_queued_to_send = false;  // likewise, and it had much to send then
-  bool is_hungry = false;          // likewise, of those to look at when there is memory
-  bool is_closing = false;         // once `out` is sent
-  bool has_transaction = false;    // it queues commands, or watches keys
+  bool may_read = true;               // something may have arrived
+  bool may_send = true;               // there may be room for answers
+  bool awaits_room = false;           // room for answers is an event
+  bool was_behind = false;            // when its worker looked last
+  bool has_hung_up = false;           // no event will tell of what comes
+  bool is_gone = false;               // nobody takes answers any more
+  bool is_busy = false;               // requests are in flight
+  bool has_next = false;              // the next request is here, and waits for those in flight
+  bool has_long_reads = false;        // which come first; nothing is received meanwhile
+  bool has_short_answers = false;     // so were the last ones
+  bool is_queued = false;             // is in the worker's list of those to look at
+  bool is_queued_to_send = false;     // likewise, and it had much to send then
+  bool is_hungry = false;             // likewise, of those to look at when there is memory
+  bool is_closing = false;            // once `out` is sent
+  bool has_transaction = false;       // it queues commands, or watches keys
+  bool is_peer = false;               // another compute server of the store
+  bool has_subscriptions = false;     // it listens to channels
+  bool has_waiting_messages = false;  // of channels, which come behind what is in flight
 
  private:
   // As TlsSession::Receive and Send, of the plain socket.

@@ -84,28 +84,40 @@ void ClientList::Entry::set_user(std::string_view user) {
   user_ = user;
 }
 
+bool ClientList::Entry::is_subscriber() const {
+  return std::ranges::any_of(
+      subscriptions_, [](const auto& count) { return count.load(std::memory_order_relaxed) != 0; });
+}
+
 std::string ClientList::Entry::Line(Clock::time_point now) const {
   const std::string_view* const command = command_.load(std::memory_order_relaxed);
   const size_t unsent = unsent_.load(std::memory_order_relaxed);
   const Clock::time_point active(Clock::duration(active_at_.load(std::memory_order_relaxed)));
+  std::string flags = is_subscriber() ? "P" : "";
+  if (local_address_.starts_with('/')) flags += 'U';
   return fmt::format(
-      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 "
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} ssub={} "
       "multi=-1 qbuf={} obl={} oll=0 omem={} events=r cmd={} user={} redir=-1 resp={}\n",
       number_, address_, local_address_, socket_, name_, SecondsBetween(connected_at_, now),
-      SecondsBetween(active, now), local_address_.starts_with('/') ? "U" : "N",
-      unparsed_.load(std::memory_order_relaxed), unsent, unsent,
-      command == nullptr ? std::string_view("NULL") : *command, user_,
+      SecondsBetween(active, now), flags.empty() ? "N" : flags,
+      subscriptions_[0].load(std::memory_order_relaxed),
+      subscriptions_[1].load(std::memory_order_relaxed),
+      subscriptions_[2].load(std::memory_order_relaxed), unparsed_.load(std::memory_order_relaxed),
+      unsent, unsent, command == nullptr ? std::string_view("NULL") : *command, user_,
       is_resp3_.load(std::memory_order_relaxed) ? 3 : 2);
 }
 
 std::vector<ClientList::Entry*> ClientList::Find(const Filter& filter) const {
   std::vector<Entry*> found;
-  if (filter.is_nobody) return found;
+  using Type = Filter::Type;
+  if (filter.type == Type::kNobody) return found;
   const auto is_meant = [&filter](const Entry& one) {
     return !one.is_killed() && one.number_ != filter.except &&
            (!filter.address || *filter.address == one.address_) &&
            (!filter.local_address || *filter.local_address == one.local_address_) &&
            (!filter.user || *filter.user == one.user_) &&
+           (filter.type == Type::kAny ||
+            (filter.type == Type::kSubscriber) == one.is_subscriber()) &&
            (filter.numbers.empty() || std::ranges::binary_search(filter.numbers, one.number_));
   };
   for (const auto& [number, entry] : entries_) {

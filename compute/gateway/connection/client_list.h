@@ -9,8 +9,10 @@
 // Thread-safety: all calls from any thread; an entry's figures are written by the client's worker.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -52,10 +54,17 @@ class ClientList {
       unsent_.store(unsent, std::memory_order_relaxed);
       is_resp3_.store(is_resp3, std::memory_order_relaxed);
     }
+    // How many channels, patterns and shard channels it listens to.
+    void NoteSubscriptions(const std::array<size_t, 3>& counts) {
+      for (size_t i = 0; i < counts.size(); ++i) {
+        subscriptions_[i].store(counts[i], std::memory_order_relaxed);
+      }
+    }
 
    private:
     friend class ClientList;
     std::string Line(Clock::time_point now) const;
+    bool is_subscriber() const;
 
     ClientList& list_;
     const uint64_t number_;
@@ -71,6 +80,7 @@ class ClientList {
     std::atomic<size_t> unsent_{0};
     std::atomic<bool> is_resp3_{false};
     std::atomic<bool> is_killed_{false};
+    std::array<std::atomic<size_t>, 3> subscriptions_{};
   };
 
   // Which clients are meant; all of them unless something is said.
@@ -79,7 +89,8 @@ class ClientList {
     std::optional<std::string_view> address;
     std::optional<std::string_view> local_address;
     std::optional<std::string_view> user;
-    bool is_nobody = false;  // of a type that no client here has
+    enum class Type : uint8_t { kAny, kNormal, kSubscriber, kNobody };
+    Type type = Type::kAny;  // kNobody: of one that no client here has
     uint64_t except = 0;     // a client's number
   };
 

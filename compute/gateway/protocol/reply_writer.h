@@ -61,6 +61,8 @@ class ReplyWriter {
   void Array(size_t size) { Header('*', static_cast<int64_t>(size)); }
   // Likewise, in any order.
   void Set(size_t size) { Header(is_resp3_ ? '~' : '*', static_cast<int64_t>(size)); }
+  // Likewise, as a message that no request has asked for.
+  void Push(size_t size) { Header(is_resp3_ ? '>' : '*', static_cast<int64_t>(size)); }
   // `size` pairs of replies follow.
   void Map(size_t size) {
     if (is_resp3_) {

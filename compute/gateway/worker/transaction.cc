@@ -29,9 +29,11 @@ bool FindsAbsent(const Command& command) {
 std::string Transaction::Queue(const Command& command,
                                const std::vector<std::string_view>& arguments,
                                uint64_t most_bytes) {
+  const bool is_publish = command.id == CommandId::kPublish;
   switch (command.kind) {
     case CommandKind::kState:
     case CommandKind::kWalk:
+      if (is_publish) break;
       return "ERR " + std::string(command.name) +
              " cannot be part of a transaction in Gossamer: send it by itself";
     default: break;
@@ -111,6 +113,7 @@ void Transaction::Prepare(Queued& queued, ScriptCache& scripts, const AnswerAtOn
         changes_.emplace_back().ParseSet(words[i], words[i + 1], {});
       }
       break;
+    case CommandId::kPublish: break;  // once the others have been done
     case CommandId::kUnwatch: ReplyWriter(queued.reply, is_resp3).Ok(); break;
     case CommandId::kEval: {
       std::string refusal;
@@ -185,7 +188,13 @@ Task<void> Transaction::Execute(Session& session, ScriptCache& scripts, size_t m
       static_cast<size_t>(std::ranges::count_if(groups, &KeyChanges::is_outdated));
   if (outdated != 0 && outdated == groups.size()) co_return reply.NullArray();
   reply.Array(queued_.size());
-  for (const Queued& queued : queued_) Answer(queued, reply);
+  for (const Queued& queued : queued_) {
+    if (queued.command->id == CommandId::kPublish) {
+      reply.Raw(answer_at_once(*queued.command, queued.views()));
+    } else {
+      Answer(queued, reply);
+    }
+  }
 }
 
 void Transaction::Answer(const Queued& queued, ReplyWriter& reply) const {

@@ -81,6 +81,7 @@ bool NeedsNoLogin(const Command* command) {
   switch (command->id) {
     case CommandId::kAuth:
     case CommandId::kHello:
+    case CommandId::kPeer:
     case CommandId::kQuit:
     case CommandId::kReset: return true;
     default: return false;
@@ -96,6 +97,14 @@ void LogFailedHandshake(Client& client, std::string_view why) {
   LOG_EVERY_T(WARNING, 10)
       << "the TLS handshake of " << host << " has failed: " << why
       << " (gossamer_client_tls_failures_total counts them; one in 10 s is logged)";
+}
+
+// Ends the connection of a client whose requests may be in flight: nothing more is sent to it.
+void CutOffSlowSubscriber(Client& client) {
+  LOG(WARNING) << "client " << client.entry().number() << " is disconnected: it has not taken "
+               << HumanBytes(client.unsent()) << " of answers and messages of its channels";
+  client.is_gone = true;
+  shutdown(client.fd(), SHUT_RDWR);
 }
 
 // Takes what has arrived, and forgets it. Returns whether the connection still is.
@@ -132,7 +141,8 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       all_metrics_(metrics),
       acceptor_(std::move(listeners), shared.inboxes),
       batch_(std::make_unique<Batch>(store.parameters().max_key_bytes, shared.scripts,
-                                     change_memory_)) {}
+                                     change_memory_)),
+      subscribers_(shared.channels, shared.memory, number) {}
 
 Worker::~Worker() = default;
 
@@ -162,7 +172,7 @@ void Worker::Run() {
     const bool has_reads = !ready_.empty() || !batch_->empty();
     const bool waits_for_memory = !has_reads || shared_.memory.is_full(ClientMemory::Use::kAnswers);
     const bool is_idle = in_flight() == turns_.resting() && queues_.empty() && waits_for_memory &&
-                         session_->Poll() == 0;
+                         !subscribers_.has_deliveries() && session_->Poll() == 0;
     const bool is_waiting = queues_.are_hungry() || has_reads || turns_.resting() != 0;
     HandleEvents(!is_idle ? 0 : is_waiting ? kHungryMs : kIdleMs);
     acceptor_.Resume(epoll_);
@@ -178,6 +188,16 @@ void Worker::Run() {
     LookAtMemory();
     StartPart(is_due);
     PollInFlight();
+    if (subscribers_.has_deliveries()) {
+      subscribers_.Deliver(
+          kTurnBytes, [this](Client& client) { Release(client); },
+          [this](Client& client) {
+            CutOffSlowSubscriber(client);
+            ++metrics_->numbers().slow_readers;
+            subscribers_.End(client);
+            Drop(client);
+          });
+    }
     metrics_->PublishIfDue(now_, *session_);
   }
   acceptor_.Close(epoll_);
@@ -263,6 +283,7 @@ void Worker::Drop(Client& client) {
   }
   long_reads_.erase(&client);
   transactions_.End(client);
+  subscribers_.End(client);
   clients_.erase(client.fd());
   --inbox_.clients;
   metrics_->numbers().connected = clients_.size();
@@ -413,6 +434,11 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
     transactions_.Spoil(client);
     return true;
   }
+  if (client.has_subscriptions && !client.is_resp3 && !IsForSubscribers(*command)) {
+    batch_->AddRefusal(client, RefusalOfSubscriber(*command, subcommand), command);
+    transactions_.Spoil(client);
+    return true;
+  }
   if (subcommand != nullptr && IsHelp(*subcommand)) {
     batch_->AddAnswer(client, HelpOn(*command), command);
     return true;
@@ -515,6 +541,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
 
 void Worker::Release(Client& client) {
   client.is_busy = false;
+  if (client.has_waiting_messages && !client.has_long_reads) subscribers_.GiveWaiting(client);
   client.CountMemory();
   // The answers of one pipeline leave together, though it may take several batches.
   const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
@@ -749,6 +776,7 @@ void Worker::SwitchStore() {
 }
 
 void Worker::End() {
+  subscribers_.EndAll();
   // Also answers that wait for the rest of their pipeline, which is not done any more.
   const auto send_queued = [this] {
     queues_.BeginTurn(Clock::now());

@@ -12,7 +12,8 @@
 //     with long answers of batches that have ended; the next turn goes on with the next of them;
 //   - a batch brings kMostTogether bytes of values, and answers that need no store do not wait
 //     for it;
-//   - long reads bring one part, and walks have one slice of time.
+//   - long reads bring one part, and walks have one slice of time;
+//   - messages of channels bring kTurnBytes to clients.
 //
 // Memory of a client is bounded: its requests are not read while earlier ones are in flight, or
 // while more than kMostUnsent bytes of answers wait for it. Reads of long values leave their batch
@@ -36,6 +37,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compute/gateway/channels/channels.h"
+#include "compute/gateway/channels/peer_queue.h"
+#include "compute/gateway/channels/subscribers.h"
 #include "compute/gateway/commands/gateway_options.h"
 #include "compute/gateway/commands/server_answers.h"
 #include "compute/gateway/commands/slow_log.h"
@@ -65,7 +69,8 @@ struct Shared {
       : options(given),
         memory(given.client_memory_bytes),
         slow_log(given.slow_log),
-        inboxes(given.threads) {}
+        inboxes(given.threads),
+        channels(memory, inboxes, given.threads) {}
 
   const GatewayOptions& options;
   ClientMemory memory;
@@ -73,6 +78,8 @@ struct Shared {
   ClientList client_list;
   SlowLog slow_log;
   Inboxes inboxes;
+  Channels channels;
+  PeerQueue peer_queue;
   std::atomic<uint64_t> next_number{1};
   // Workers that accept connections, each for any worker.
   std::atomic<size_t> acceptors{0};
@@ -208,6 +215,7 @@ class Worker {
   std::vector<Client*> done_;  // clients whose walk or transaction has ended
   std::unordered_map<const Client*, LongReads> long_reads_;
   Transactions transactions_{shared_.memory, change_memory_};
+  Subscribers subscribers_;
   ReadyClients ready_;          // for the next part of their long reads
   Values part_values_;          // of the part in flight
   size_t reading_batches_ = 0;  // of those in flight

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/version.h"
+#include "compute/gateway/channels/peer_command.h"
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/commands/server_answers.h"
 #include "compute/gateway/protocol/reply_writer.h"
@@ -64,6 +65,24 @@ bool LogIn(Client& client, std::string_view user, std::string_view password,
   client.is_authenticated = true;
   client.LimitRequests(options.max_query_bytes);
   return true;
+}
+
+// AUTH [user] password
+void Authenticate(Client& client, const std::vector<std::string_view>& arguments,
+                  const GatewayOptions& options, ClientNumbers& numbers) {
+  ReplyWriter reply(client.out, client.is_resp3);
+  const std::string_view user = arguments.size() == 2 ? kDefaultUser : arguments[1];
+  if (arguments.size() > 3) {
+    reply.Error(kSyntaxError);
+  } else if (options.users.empty() && arguments.size() == 2) {
+    reply.Error(
+        "ERR AUTH <password> called without any password configured for the default user. Are "
+        "you sure your configuration is correct?");
+  } else if (LogIn(client, user, arguments.back(), options, numbers)) {
+    reply.Ok();
+  } else {
+    reply.Error(kWrongPassword);
+  }
 }
 
 // HELLO [version [AUTH user password] [SETNAME name]]
@@ -133,11 +152,19 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
     case CommandId::kPing:
       if (arguments.size() > 2) {
         reply.Error(WrongNumberOfArguments(command.name));
+      } else if (client.has_subscriptions && !client.is_resp3) {
+        reply.Array(2);
+        reply.Pair("pong", arguments.size() == 2 ? arguments[1] : std::string_view());
       } else if (arguments.size() == 2) {
         reply.Bulk(arguments[1]);
       } else {
         reply.Simple("PONG");
       }
+      break;
+    case CommandId::kPublish:
+      shared_.peer_queue.Put(KindOf(command), arguments[1], arguments[2]);
+      reply.Integer(static_cast<int64_t>(
+          shared_.channels.Publish(KindOf(command), arguments[1], arguments[2])));
       break;
     case CommandId::kEcho: reply.Bulk(arguments[1]); break;
     case CommandId::kScript: AnswerScript(arguments, shared_.scripts, reply); break;
@@ -183,21 +210,9 @@ void Worker::AnswerState(Client& client, const Command& command,
   const size_t before = client.out.size();
   ReplyWriter reply(client.out, client.is_resp3);
   switch (command.id) {
-    case CommandId::kAuth: {
-      const std::string_view user = arguments.size() == 2 ? kDefaultUser : arguments[1];
-      if (arguments.size() > 3) {
-        reply.Error(kSyntaxError);
-      } else if (shared_.options.users.empty() && arguments.size() == 2) {
-        reply.Error(
-            "ERR AUTH <password> called without any password configured for the default user. Are "
-            "you sure your configuration is correct?");
-      } else if (LogIn(client, user, arguments.back(), shared_.options, metrics_->numbers())) {
-        reply.Ok();
-      } else {
-        reply.Error(kWrongPassword);
-      }
+    case CommandId::kAuth:
+      Authenticate(client, arguments, shared_.options, metrics_->numbers());
       break;
-    }
     case CommandId::kAcl:
       if (IsWord(arguments[1], "whoami")) {
         reply.Bulk(client.entry().user());
@@ -217,7 +232,10 @@ void Worker::AnswerState(Client& client, const Command& command,
                                .keys = shared_.key_count.load(std::memory_order_relaxed),
                                .client_bytes = shared_.memory.held(ClientMemory::Use::kRequests) +
                                                shared_.memory.held(ClientMemory::Use::kAnswers),
-                               .expired_keys = store_->counters().expired},
+                               .expired_keys = store_->counters().expired,
+                               .channels = shared_.channels.CountNames(ChannelKind::kChannel),
+                               .patterns = shared_.channels.CountNames(ChannelKind::kPattern),
+                               .shard_channels = shared_.channels.CountNames(ChannelKind::kShard)},
                               all_metrics_));
       break;
     }
@@ -227,9 +245,11 @@ void Worker::AnswerState(Client& client, const Command& command,
       break;
     case CommandId::kReset:
       transactions_.End(client);
+      subscribers_.End(client);
       client.is_resp3 = false;
       client.entry().set_name({});
       client.is_authenticated = shared_.options.users.empty();
+      client.is_peer = false;
       client.entry().set_user(kDefaultUser);
       client.LimitRequests(shared_.options.max_query_bytes);
       reply.Simple("RESET");
@@ -237,11 +257,19 @@ void Worker::AnswerState(Client& client, const Command& command,
     case CommandId::kClient:
       AnswerClient(client, arguments, shared_.client_list, shared_.options.users, now_);
       break;
+    case CommandId::kSubscribe:
+    case CommandId::kUnsubscribe: subscribers_.Answer(client, command, arguments); break;
+    case CommandId::kPublish: reply.Raw(AnswerAtOnce(client, command, arguments)); break;
+    case CommandId::kPeer:
+      AnswerPeer(client, arguments, shared_.identity.peer_token, shared_.channels);
+      client.LimitRequests(shared_.options.max_query_bytes);
+      break;
+    case CommandId::kPubSub: AnswerPubSub(arguments, shared_.channels, reply); break;
     case CommandId::kSlowlog: shared_.slow_log.Answer(arguments, reply); break;
     default: break;
   }
   metrics_->RecordCommand(NumberOf(command), std::chrono::steady_clock::now() - begin,
-                          client.out[before] == '-');
+                          client.out.size() > before && client.out[before] == '-');
 }
 
 }  // namespace gossamer::gateway
