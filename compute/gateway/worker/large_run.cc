@@ -179,6 +179,7 @@ Task<void> LargeRun::ChangeOneByOne(Session& session, KeyChanges& group) {
 
 Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> changes) {
   std::vector<ItemChange> items;
+  items.reserve(changes.size());
   std::vector<size_t> counts;  // of each command
   for (KeyChanges* const group : changes) {
     group->ForEach([&](ValueChange& one) {

@@ -173,13 +173,10 @@ Task<void> BatchWriter::ModifyTogether(std::span<const KeyModifier> modifiers,
 
 void BatchWriter::ChooseUndone(const WriteBatch& batch, Scratch& scratch) {
   size_t noted = 0;
-  const auto is_to_be_planned = [&batch](size_t position) {
-    return batch.IsAlone(position) && batch.modification(position)->modifier().wants_value();
-  };
   std::vector<WriteBatch::Range> rest;
   for (const WriteBatch::Range& range : scratch.rest) {
     for (size_t position = range.first; position < range.end; ++position) {
-      if (!is_to_be_planned(position)) {
+      if (!batch.IsAlone(position)) {
         AddTo(rest, {position, position + 1});
         continue;
       }
@@ -215,9 +212,11 @@ Task<void> BatchWriter::PlanSome(Planning& planning) {
     const std::span<const KeyView> keys = std::span(storage).first(count);
     Op op = context_.links.Begin();
     co_await reader_.Get(op, keys, *chunk);
-    if (chunk->in_blocks().count != 0) {
-      co_await reader_.GetBlocks(op, keys, *chunk, chunk->in_blocks());
+    GetPipeline::Part wanted;
+    for (const uint8_t i : chunk->in_blocks().keys()) {
+      if (planning.batch.modification(first + i)->modifier().wants_value()) wanted.Add(i);
     }
+    if (wanted.count != 0) co_await reader_.GetBlocks(op, keys, *chunk, wanted);
     reader_.Count(op);
     for (size_t i = 0; i < count; ++i) PlanOne(planning, first + i, chunk->answer(i));
     chunk->GiveBuffersBack();
@@ -226,25 +225,29 @@ Task<void> BatchWriter::PlanSome(Planning& planning) {
 
 void BatchWriter::PlanOne(Planning& planning, size_t position, const GetJob::Answer& answer) const {
   using Kind = Entry::Kind;
+  using Verdict = GetJob::Verdict;
   const WriteBatch& batch = planning.batch;
   Modification& modification = *batch.modification(position);
-  if (!answer.is_plain() || !batch.IsAlone(position) || !modification.modifier().wants_value())
-    return;
+  const bool wants_value = modification.modifier().wants_value();
+  const bool has_unread_block = !wants_value && answer.verdict == Verdict::kBlock;
+  if (!batch.IsAlone(position) || (!answer.is_plain() && !has_unread_block)) return;
   std::optional<std::string_view> value;
   std::optional<Modification::Stored> stored;
-  if (answer.verdict == GetJob::Verdict::kFound) {
+  if (answer.verdict != Verdict::kAbsent) {
     if (answer.kind == Kind::kLong) return;
-    const bool is_block = answer.kind == Kind::kBlock;
-    value = answer.stored;
+    value = wants_value ? answer.stored : std::string_view();
+    const bool has_read_block = answer.kind == Kind::kBlock && !has_unread_block;
     const std::string_view bytes =
-        is_block ? std::string_view(reinterpret_cast<const char*>(&answer.reference),
-                                    sizeof answer.reference)
-                 : answer.stored;
+        has_read_block ? std::string_view(reinterpret_cast<const char*>(&answer.reference),
+                                          sizeof answer.reference)
+                       : answer.stored;
     stored.emplace(Modification::Stored{answer.kind, std::string(bytes), answer.expires_at});
   }
   modification.Note(std::move(stored));
   modification.Plan(value);
   const ValueModifier::Change& change = modification.change();
+  // The value may have to be stored again, and nobody has read it.
+  if (!wants_value && change.kind == ValueModifier::Kind::kTouch) return modification.Restart();
   KeyValueView& pair = planning.pairs[batch.IndexOf(position)];
   if (change.kind == ValueModifier::Kind::kPut) pair.value = change.value;
   const bool is_worth_it = answer.kind == Kind::kBlock || modification.is_kept_by_plan() ||
