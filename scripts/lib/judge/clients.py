@@ -76,6 +76,7 @@ class Plan:
     begin: float
     lives: object
     pause: float  # mean seconds between two operations of a client
+    late_ms: float  # after which an operation of unknown outcome has happened, or never does
     mutant: str = ""
 
     def era(self):
@@ -140,10 +141,13 @@ class Client(threading.Thread):
     def once(self):
         cell = self.random.randrange(self.plan.cells)
         theme = self.plan.theme(self.era, cell)
+        if theme == "pairs":
+            # Commands of two keys take several steps: few at a time, so that the search ends.
+            time.sleep(self.random.uniform(0, 4 * self.plan.pause))
         keys = keys_of(self.era, cell, theme)
         if self.random.random() < 0.06:
             return self.watch_and_execute(cell, theme, keys)
-        count = self.random.choice((1, 1, 1, 1, 1, 1, 2, 3))
+        count = self.random.choice((1, 1, 1, 1, 1, 1, 2, 3)) if theme != "pairs" else 1
         self.exchange([(cell, self.workload.unit(theme, keys)) for _ in range(count)])
         # In bursts: what comes without a pause competes.
         if self.random.random() < 0.2:
@@ -181,8 +185,10 @@ class Client(threading.Thread):
             raise RuntimeError(f"no answer within {SILENT_SECONDS} s") from error
         except OSError:
             self.disconnect()
+            self.notes.count("unknown", len(units) - len(noted))
+            end = now_ms() + self.plan.late_ms
             for cell, unit in units[len(noted):]:
-                noted.append(self.note(cell, unit, Any, start, NEVER, watching))
+                noted.append(self.note(cell, unit, Any, start, end, watching))
         return noted
 
     def take(self, cell, unit, replies, start, end, watching):
@@ -193,7 +199,7 @@ class Client(threading.Thread):
                  if isinstance(one, ErrorReply)}
         if words & {*UNKNOWN} or words & {*NOT_DONE} and unit.kind not in ("run", "watch"):
             self.notes.count("unknown")
-            return self.note(cell, unit, Any, start, NEVER, watching)
+            return self.note(cell, unit, Any, start, end + self.plan.late_ms, watching)
         if words & {*NOT_DONE}:
             self.notes.count("refused")
             return None
@@ -225,9 +231,9 @@ class Notes:
         with self.mutex:
             self.eras.setdefault(era, {}).setdefault(cell, []).append(operation)
 
-    def count(self, name):
+    def count(self, name, number=1):
         with self.mutex:
-            self.counts[name] = self.counts.get(name, 0) + 1
+            self.counts[name] = self.counts.get(name, 0) + number
 
     def take_before(self, era):
         with self.mutex:

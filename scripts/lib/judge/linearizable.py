@@ -5,7 +5,7 @@ A history is of one cell: a key, or two keys that commands move values between. 
 (RENAME is not atomic, and is not promised to be). A configuration is a possible state: what the keys have, and how far the open
 operations are. An operation that returns must have come to its end in every configuration that stays, with the reply that it gave.
 
-An operation whose outcome is unknown (its reply is Any) may take its steps at any time behind its call, or stop between them.
+An operation whose outcome is unknown (its reply is Any) may take its steps at any time until its end, or stop between them.
 
 Rules that keep the number of configurations low:
   - An operation that certainly changed nothing is done as soon as that leaves a configuration as it is.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from judge.model import ABSENT, NO_SUCH_KEY, Any, Moment, Slack, changes_nothing, is_refusal, is_reply, run, same_fingerprint, views
 
 DONE = "done"
-MOST_CONFIGURATIONS = 20_000
+MOST_CONFIGURATIONS = 100_000
 NEVER = float("inf")
 
 
@@ -41,10 +41,12 @@ class Operation:
 
     def prepare(self):
         replies = self.replies()
-        if self.kind == "run":
+        if self.kind == "move":  # of a key that is absent
+            self.is_idle = self.reply is not Any and is_refusal(self.reply, NO_SUCH_KEY)
+        elif self.kind in ("run", "part"):
             self.is_idle = replies is None or all(changes_nothing(*one) for one in zip(self.commands, replies))
-        elif self.kind == "part":
-            self.is_idle = False
+        else:
+            self.is_idle = self.commands[0][0] == "EXISTS"
 
     def is_unknown(self):
         return self.reply is Any
@@ -57,7 +59,7 @@ class Operation:
 
     def __str__(self):
         def text(word):
-            return word.decode(errors="backslashreplace") if isinstance(word, bytes) else str(word)
+            return word.decode("latin-1").encode("unicode_escape").decode() if isinstance(word, bytes) else str(word)
         commands = "; ".join(" ".join(map(text, words)) for words in self.commands)
         until = f"{self.end:12.3f}" if self.end != NEVER else "       never"
         reply = "unknown" if self.reply is Any else repr(self.reply)
@@ -136,7 +138,8 @@ def step_move(one, local, keys, moments, notes):
         for state in views(keys[source], at):
             following = replaced(keys, source, state)
             if state.kind:
-                yield ("put", (state, copied)), following
+                if not one.is_idle:
+                    yield ("put", (state, copied)), following
             elif copied is not None:  # somebody else has deleted it
                 if is_reply(reply, b"OK" if name == "RENAME" else 1):
                     yield DONE, following
@@ -247,7 +250,7 @@ class Search:
             if one.is_unknown() and one.is_idle:
                 continue
             moments.append((one.start, 0, one.number))
-            if one.end != NEVER and not one.is_unknown():
+            if one.end != NEVER:
                 moments.append((one.end, 1, one.number))
         moments.sort()
         for time, is_return, number in moments:
@@ -256,6 +259,10 @@ class Search:
                 self.open[number] = one
                 continue
             self.now = time
+            if one.is_unknown():
+                del self.open[number]
+                self.configurations = self.pruned({(keys, self.without_ended(progress, one)) for keys, progress in self.configurations})
+                continue
             following = self.through(one)
             if not following:
                 self.before = self.configurations
@@ -317,8 +324,9 @@ class Search:
                 notes = {watch: local[1] for watch, local in progress if local[0] == "note"}
             if state.get(number) is DONE:
                 continue
-            for _, now_keys in step_run(one, None, keys, self.moment, notes):
-                if now_keys == keys:
+            for local, now_keys in STEPS[one.kind](one, state.get(number), keys, self.moment, notes):
+                if local is DONE and now_keys == keys:
+                    progress -= {(number, state.get(number))}
                     progress = progress | {(number, DONE)}
                     break
         return keys, progress
@@ -331,23 +339,30 @@ class Search:
         return frozenset(one for one in progress if one[0] not in gone)
 
     def pruned(self, configurations):
-        """Without those that another one covers: the same, with fewer operations of unknown outcome done."""
-        if not self.unknown or len(configurations) == 1:
+        """Without those that another one covers: the same, with fewer operations of unknown outcome done, and times known less exactly."""
+        if len(configurations) == 1:
             return configurations
         groups = {}
-        for keys, progress in configurations:
+        for configuration in configurations:
+            keys, progress = configuration
             done = frozenset(number for number, local in progress if local is DONE and number in self.unknown)
-            rest = frozenset(one for one in progress if one[0] not in done)
-            groups.setdefault((keys, rest), []).append((done, (keys, progress)))
+            rest = frozenset(one for one in progress if one[0] not in done) if done else progress
+            alike = tuple((key.kind, key.value, key.time and key.time.token) for key in keys)
+            times = tuple(key.time for key in keys if key.time)
+            groups.setdefault((alike, rest), []).append((done, times, configuration))
         kept = set()
         for group in groups.values():
-            group.sort(key=lambda one: len(one[0]))
+            group.sort(key=lambda one: (len(one[0]), -sum(time.high - time.low for time in one[1])))
             least = []
-            for done, configuration in group:
-                if not any(other <= done for other in least):
-                    least.append(done)
+            for done, times, configuration in group:
+                if not any(other <= done and all(map(covers, wider, times)) for other, wider in least):
+                    least.append((done, times))
                     kept.add(configuration)
         return kept
+
+
+def covers(one, other):
+    return one.low <= other.low and other.high <= one.high
 
 
 @dataclass
@@ -409,7 +424,7 @@ def report(search, wrong, keys, slack):
 def text_of(key):
     if not key.kind:
         return "absent"
-    value = key.value.decode(errors="backslashreplace") if isinstance(key.value, bytes) else str(sorted(key.value))
+    value = str(key.value if isinstance(key.value, bytes) else sorted(key.value))
     return f"{key.kind} {value}" + (f", expires in [{key.time.low:.3f}, {key.time.high:.3f}]" if key.time else "")
 
 
