@@ -86,8 +86,8 @@ def step_run(one, local, keys, moments, notes):
                 yield DONE, replaced(keys, index, state)
             if may_be:
                 states.append(state)
-        if replies is None:
-            return
+    if replies is None:
+        return
     done = []
     for state in states:
         for after in run(state, one.commands, replies, at):
@@ -259,10 +259,6 @@ class Search:
                 self.open[number] = one
                 continue
             self.now = time
-            if one.is_unknown():
-                del self.open[number]
-                self.configurations = self.pruned({(keys, self.without_ended(progress, one)) for keys, progress in self.configurations})
-                continue
             following = self.through(one)
             if not following:
                 self.before = self.configurations
@@ -276,8 +272,10 @@ class Search:
         return Moment(one.start, self.now, self.slack, one.number)
 
     def through(self, returned):
-        """The configurations in which `returned` has ended."""
+        """The configurations in which `returned` has ended. One of unknown outcome ends wherever it is."""
         found = set()
+        if returned.is_unknown():
+            found = {(keys, self.without_ended(progress, returned)) for keys, progress in self.configurations}
         seen = set()
         waiting = list(self.configurations)
         while waiting:
@@ -294,6 +292,8 @@ class Search:
             if local is not None and (local is DONE or local[0] == "note"):
                 found.add((keys, self.without_ended(progress, returned)))
                 continue
+            if local is not None and returned.is_unknown():
+                found.add((keys, self.without_ended(progress, returned)))
             waiting.extend(self.next_of(keys, progress, state))
         return self.pruned(found)
 
