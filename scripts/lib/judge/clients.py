@@ -181,6 +181,8 @@ class Client(threading.Thread):
                 replies = [self.connection.reply() for _ in range(count)]
                 end = now_ms()
                 noted.append(self.take(cell, unit, fix(replies) if fix else replies, start, end, watching))
+                if len(noted) > 1 and noted[-1] and noted[-2] and noted[-1].reply is not Any is not noted[-2].reply:
+                    noted[-1].behind = noted[-2]
         except socket.timeout as error:
             raise RuntimeError(f"no answer within {SILENT_SECONDS} s") from error
         except OSError:

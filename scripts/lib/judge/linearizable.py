@@ -35,6 +35,7 @@ class Operation:
     end: float
     client: int = 0
     watch: object = None  # number of the "watch" whose key must not have changed
+    behind: object = None  # number of an operation that its client sent before, and that takes effect before
     number: int = 0
     is_idle: bool = False
     may_have_changed: bool = False  # others have written the key since the "watch"
@@ -63,7 +64,7 @@ class Operation:
         commands = "; ".join(" ".join(map(text, words)) for words in self.commands)
         until = f"{self.end:12.3f}" if self.end != NEVER else "       never"
         reply = "unknown" if self.reply is Any else repr(self.reply)
-        watch = f" (watch {self.watch})" if self.watch is not None else ""
+        watch = f" (behind {self.behind})" if self.behind is not None else f" (watch {self.watch})" if self.watch is not None else ""
         return f"{self.start:12.3f} {until}  client {self.client:2} #{self.number}{watch} {self.kind}{self.keys}: {commands} -> {reply}"
 
 
@@ -152,7 +153,7 @@ def step_move(one, local, keys, moments, notes):
             may_put, must_put = True, True
             if must_be_absent and state.kind:
                 may_put, must_put = same_fingerprint(state, before) if before is not None else (False, False)
-            if may_put:
+            if may_put and (reply is Any or reply != 0):
                 following = replaced(keys, target, value)
                 if name == "COPY":
                     if is_reply(reply, 1):
@@ -302,7 +303,7 @@ class Search:
         notes = {number: local[1] for number, local in progress if local[0] == "note"}
         for number, one in self.open.items():
             local = state.get(number)
-            if local is not None and (local is DONE or local[0] == "note"):
+            if local is not None and (local is DONE or local[0] == "note") or self.has_to_wait(one, state):
                 continue
             if one.is_unknown() and local is None:
                 alike = (one.kind, one.keys, one.commands, one.watch)
@@ -313,6 +314,9 @@ class Search:
                 rest = progress if local is None else progress - {(number, local)}
                 yield now_keys, rest | {(number, now_local)}
 
+    def has_to_wait(self, one, state):
+        return one.behind is not None and one.behind in self.open and state.get(one.behind) is not DONE
+
     def without_idle(self, keys, progress):
         """Ends the open operations that certainly change nothing, where that leaves the keys as they are known."""
         state = None
@@ -322,11 +326,12 @@ class Search:
             if state is None:
                 state = dict(progress)
                 notes = {watch: local[1] for watch, local in progress if local[0] == "note"}
-            if state.get(number) is DONE:
+            if state.get(number) is DONE or self.has_to_wait(one, state):
                 continue
             for local, now_keys in STEPS[one.kind](one, state.get(number), keys, self.moment, notes):
                 if local is DONE and now_keys == keys:
                     progress -= {(number, state.get(number))}
+                    state[number] = DONE
                     progress = progress | {(number, DONE)}
                     break
         return keys, progress
@@ -401,11 +406,12 @@ def rebased(one, begin):
 
 
 def renumbered(operations):
-    """With `watch` as numbers of places in the list: it may be the operation itself."""
+    """With `watch` and `behind` as places in the list: they may be the operations themselves."""
     places = {id(one): place for place, one in enumerate(operations)}
     for one in operations:
-        if isinstance(one.watch, Operation):
-            one.watch = places[id(one.watch)]
+        for name in ("watch", "behind"):
+            if isinstance(getattr(one, name), Operation):
+                setattr(one, name, places[id(getattr(one, name))])
     return operations
 
 
@@ -433,6 +439,7 @@ def least_history(operations, wrong, keys, slack):
     def is_wrong(chosen):
         copies = {one.number: Operation(one.kind, one.keys, one.commands, one.reply, one.start, one.end, one.client) for one in chosen}
         for one in chosen:
+            copies[one.number].behind = copies.get(one.behind)
             if one.watch is not None:
                 copies[one.number].watch = copies.get(one.watch)
                 if copies[one.number].watch is None:

@@ -135,7 +135,7 @@ class Workload:
         """Something of a cell that has `keys`."""
         index = self.random.randrange(len(keys))
         key = keys[index]
-        if theme == "pairs" and self.random.random() < 0.5:
+        if theme == "pairs" and self.random.random() < 0.35:
             return self.of_pair(theme, keys)
         if self.random.random() < 0.12:
             return transaction("run", (index,), self.commands(theme, key))
