@@ -145,6 +145,8 @@ class Client(threading.Thread):
             # Commands of two keys take several steps: few at a time, so that the search ends.
             time.sleep(self.random.uniform(0, 4 * self.plan.pause))
         keys = keys_of(self.era, cell, theme)
+        if self.random.random() < 0.02:
+            return self.jostle(keys[0])
         if self.random.random() < 0.06:
             return self.watch_and_execute(cell, theme, keys)
         count = self.random.choice((1, 1, 1, 1, 1, 1, 2, 3)) if theme != "pairs" else 1
@@ -152,6 +154,15 @@ class Client(threading.Thread):
         # In bursts: what comes without a pause competes.
         if self.random.random() < 0.2:
             time.sleep(self.random.uniform(0, 10 * self.plan.pause))
+
+    def jostle(self, key):
+        try:
+            commands = list(self.workload.neighbours(key))
+            self.connection.send(commands)
+            for _ in commands:
+                self.connection.reply()
+        except OSError:
+            self.disconnect()
 
     def watch_and_execute(self, cell, theme, keys):
         """As optimistic clients do: WATCH, look, MULTI … EXEC."""

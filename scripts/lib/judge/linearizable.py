@@ -60,12 +60,16 @@ class Operation:
 
     def __str__(self):
         def text(word):
-            return word.decode("latin-1").encode("unicode_escape").decode() if isinstance(word, bytes) else str(word)
+            return short(word.decode("latin-1").encode("unicode_escape").decode() if isinstance(word, bytes) else str(word))
         commands = "; ".join(" ".join(map(text, words)) for words in self.commands)
         until = f"{self.end:12.3f}" if self.end != NEVER else "       never"
-        reply = "unknown" if self.reply is Any else repr(self.reply)
+        reply = "unknown" if self.reply is Any else short(repr(self.reply), 200)
         watch = f" (behind {self.behind})" if self.behind is not None else f" (watch {self.watch})" if self.watch is not None else ""
         return f"{self.start:12.3f} {until}  client {self.client:2} #{self.number}{watch} {self.kind}{self.keys}: {commands} -> {reply}"
+
+
+def short(text, most=50):
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)})"
 
 
 # ---- Steps: each yields (progress, keys), where the operation is and what the keys have then. DONE: it has ended, as its reply says.
@@ -430,7 +434,7 @@ def report(search, wrong, keys, slack):
 def text_of(key):
     if not key.kind:
         return "absent"
-    value = str(key.value if isinstance(key.value, bytes) else sorted(key.value))
+    value = short(str(key.value if isinstance(key.value, bytes) else sorted(key.value)), 200)
     return f"{key.kind} {value}" + (f", expires in [{key.time.low:.3f}, {key.time.high:.3f}]" if key.time else "")
 
 

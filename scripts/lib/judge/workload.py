@@ -39,8 +39,10 @@ class Workload:
         self.seen = {}
 
     def new_value(self):
+        """Never the same; some are longer than a node keeps."""
         self.values += 1
-        return b"v%d.%d" % (self.client, self.values)
+        value = b"v%d.%d" % (self.client, self.values)
+        return value + b"." * self.random.choices((0, 40, 3000), (16, 4, 1))[0]
 
     def ms(self):
         return str(self.random.choice(TIMES_MS))
@@ -122,6 +124,12 @@ class Workload:
     def anything(self, key):
         theme = self.random.choice((self.strings, self.counters, self.locks, self.hashes, self.sets, self.bits))
         return self.pick((20, lambda: theme(key)), (2, ("DEL", key)), (1, lambda: ("EVAL", "broken", key, self.new_value())))
+
+    def neighbours(self, key):
+        """Commands on keys beside `key`, which nobody judges: leaves are split and merged, and expired keys fall out of them."""
+        for _ in range(60):
+            name = key + b"%d" % self.random.randrange(200)
+            yield self.pick((3, ("SET", name, b"n" * self.random.choice((3, 30)), "PX", self.ms())), (3, ("SET", name, b"n")), (4, ("DEL", name)))
 
     # ---- Operations
 
