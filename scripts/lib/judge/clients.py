@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from judge.linearizable import NEVER, Operation
+from judge.linearizable import NEVER, OUTDATED, Operation
 from judge.model import Any
 from judge.mutants import Mutant
 from judge.workload import THEMES, Unit, Workload, transaction
@@ -166,17 +166,25 @@ class Client(threading.Thread):
 
     def watch_and_execute(self, cell, theme, keys):
         """As optimistic clients do: WATCH, look, MULTI … EXEC."""
-        index = self.random.randrange(len(keys))
-        watching = self.exchange([(cell, Unit("watch", (index,), (("WATCH", keys[index]),), [("WATCH", keys[index])]))])[0]
-        if watching is None or watching.reply is Any:
+        indices = self.random.choice(((0,), (1,), (0, 1))) if len(keys) > 1 else (0,)
+        watching = self.exchange([(cell, Unit("watch", (index,), (("WATCH", keys[index]),), [("WATCH", keys[index])])) for index in indices])
+        if any(one is None or one.reply is Any for one in watching):
             return self.disconnect()
         look = self.workload.unit(theme, keys)
         if self.random.random() < 0.5 and not look.is_transaction():
             self.exchange([(cell, look)])
-        if self.connection is not None:
-            self.exchange([(cell, transaction("run", (index,), self.workload.commands(theme, keys[index])))], watching)
+        if self.connection is None:
+            return
+        changed = self.random.choice(indices)
+        if len(keys) == 1 or (len(indices) == 1 and self.random.random() < 0.5):
+            unit = transaction("run", (changed,), self.workload.commands(theme, keys[changed]))
+        else:
+            places = [self.random.randrange(len(keys)) for _ in range(self.random.randint(1, 3))]
+            is_simple = len(indices) == 1 and set(places) == {*indices}
+            unit = transaction("run" if is_simple else "watched", tuple(places), tuple(self.workload.command(theme, keys[place]) for place in places))
+        self.exchange([(cell, unit)], tuple(watching))
 
-    def exchange(self, units, watching=None):
+    def exchange(self, units, watching=()):
         """Sends operations at once, and notes what became of each. Returns them; None: not done."""
         fixes = []
         wire = []
@@ -209,7 +217,7 @@ class Client(threading.Thread):
         if unit.is_transaction() and (replies[0] != b"OK" or any(one != b"QUEUED" for one in replies[1:-1])):
             raise RuntimeError(f"{unit.wire} was answered {replies}")
         words = {one.word() for one in (reply if unit.is_transaction() and isinstance(reply, list) else [reply])
-                 if isinstance(one, ErrorReply)}
+                 if isinstance(one, ErrorReply) and not (unit.kind == "watched" and one.startswith(OUTDATED))}
         if words & {*UNKNOWN} or words & {*NOT_DONE} and unit.kind not in ("run", "watch"):
             self.notes.count("unknown")
             return self.note(cell, unit, Any, start, end + self.plan.late_ms, watching)

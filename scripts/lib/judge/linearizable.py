@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from judge.model import ABSENT, NO_SUCH_KEY, Any, Moment, Slack, changes_nothing, is_refusal, is_reply, run, same_fingerprint, views
 
 DONE = "done"
+OUTDATED = b"TRYAGAIN a watched key has changed meanwhile"
 MOST_CONFIGURATIONS = 100_000
 NEVER = float("inf")
 
 
 @dataclass
 class Operation:
-    """`kind`: "run" does `commands` at once, each on the key of its cell that `keys` says, if `watch` allows; "part" does the
-    commands of each key at once, one key after the other; "watch" notes what a key has; others are commands of two keys.
+    """`kind`: "run" does `commands` at once, on the key of its cell that `keys` says, if `watch` allows; "part" does the
+    commands of each key at once, one key after the other; "watched" does so if `watch` allows; "watch" notes what a key has; others
+    are commands of two keys.
     `reply`: that of the only command, or a list of those of EXEC, or Any. `start`, `end`: the store's time in milliseconds."""
     kind: str
     keys: tuple
@@ -34,11 +36,12 @@ class Operation:
     start: float
     end: float
     client: int = 0
-    watch: object = None  # number of the "watch" whose key must not have changed
+    watch: tuple = ()  # numbers of the "watch" whose keys must not have changed
     behind: object = None  # number of an operation that its client sent before, and that takes effect before
     number: int = 0
     is_idle: bool = False
     may_have_changed: bool = False  # others have written the key since the "watch"
+    watched_keys: tuple = ()
 
     def prepare(self):
         replies = self.replies()
@@ -47,7 +50,7 @@ class Operation:
         elif self.kind in ("run", "part"):
             self.is_idle = replies is None or all(changes_nothing(*one) for one in zip(self.commands, replies))
         else:
-            self.is_idle = self.commands[0][0] == "EXISTS"
+            self.is_idle = self.kind == "sum" and self.commands[0][0] == "EXISTS"
 
     def is_unknown(self):
         return self.reply is Any
@@ -64,7 +67,7 @@ class Operation:
         commands = "; ".join(" ".join(map(text, words)) for words in self.commands)
         until = f"{self.end:12.3f}" if self.end != NEVER else "       never"
         reply = "unknown" if self.reply is Any else short(repr(self.reply), 200)
-        watch = f" (behind {self.behind})" if self.behind is not None else f" (watch {self.watch})" if self.watch is not None else ""
+        watch = f" (behind {self.behind})" if self.behind is not None else f" (watch {self.watch})" if self.watch else ""
         return f"{self.start:12.3f} {until}  client {self.client:2} #{self.number}{watch} {self.kind}{self.keys}: {commands} -> {reply}"
 
 
@@ -79,8 +82,8 @@ def step_run(one, local, keys, moments, notes):
     index = one.keys[0]
     states = [keys[index]]
     replies = one.replies()
-    if one.watch is not None:
-        note = notes.get(one.watch)
+    if one.watch:
+        note = notes.get(one.watch[0])
         if note is None:
             return
         states = []
@@ -117,6 +120,40 @@ def step_part(one, local, keys, moments, notes):
         for after in run(keys[index], [one.commands[place] for place in mine], [replies[place] for place in mine], at):
             rest = left - {index}
             yield ("left", rest) if rest else DONE, replaced(keys, index, after)
+
+
+def step_watched(one, local, keys, moments, notes):
+    """EXEC of several keys, or of one key while another is watched: compares all keys first, and each once more when it is changed."""
+    at = moments(one)
+    if any(number not in notes for number in one.watch):
+        return
+    watched = {one.watched_keys[place]: notes[number] for place, number in enumerate(one.watch)}
+    phase, left, outdated = local or ("compare", frozenset(watched), 0)
+    if phase == "compare":
+        index = min(left)
+        rest = left - {index}
+        for state in views(keys[index], at):
+            may_be, must_be = same_fingerprint(state, watched[index])
+            following = replaced(keys, index, state)
+            if may_be:
+                yield ("compare", rest, 0) if rest else ("left", frozenset(one.keys), 0), following
+            if not must_be and (one.reply is None or one.reply is Any):
+                yield DONE, following
+        return
+    for index in left:
+        mine = [place for place, key in enumerate(one.keys) if key == index]
+        replies = None if one.reply is None else [one.replies()[place] for place in mine]
+        rest = left - {index}
+        for state in views(keys[index], at):
+            may_be, must_be = same_fingerprint(state, watched[index]) if index in watched else (True, True)
+            if not must_be and (replies is None or all(is_refusal(reply, OUTDATED) for reply in replies)):
+                if rest:
+                    yield ("left", rest, outdated + 1), replaced(keys, index, state)
+                elif (one.reply is None) == (outdated + 1 == len(set(one.keys))) or one.reply is Any:
+                    yield DONE, replaced(keys, index, state)
+            if may_be and replies is not None:
+                for after in run(state, [one.commands[place] for place in mine], replies, at):
+                    yield ("left", rest, outdated) if rest else DONE, replaced(keys, index, after)
 
 
 def step_sum(one, local, keys, moments, notes):
@@ -220,7 +257,7 @@ def replaced(keys, index, key):
     return keys if keys[index] == key else keys[:index] + (key,) + keys[index + 1:]
 
 
-STEPS = {"run": step_run, "watch": step_watch, "part": step_part, "sum": step_sum, "move": step_move, "set_all": step_set_all}
+STEPS = {"run": step_run, "watch": step_watch, "part": step_part, "watched": step_watched, "sum": step_sum, "move": step_move, "set_all": step_set_all}
 
 
 # ---- The search
@@ -236,11 +273,12 @@ class Search:
             one.number = number
             one.prepare()
         for one in operations:
-            if one.watch is not None:
-                begin = operations[one.watch].start
+            one.watched_keys = tuple(operations[number].keys[0] for number in one.watch)
+            if one.watch:
+                begin = operations[one.watch[0]].start
                 one.may_have_changed = any(not other.is_idle and other.start <= one.end and other.end >= begin and other is not one and
                                            other.kind != "watch" for other in operations)
-        self.watched = {one.watch: one.number for one in operations if one.watch is not None}
+        self.watched = {number for one in operations for number in one.watch}
         self.slack = slack
         self.unknown = frozenset(one.number for one in operations if one.is_unknown())
         self.open = {}
@@ -343,8 +381,7 @@ class Search:
     def without_ended(self, progress, returned):
         """A note stays until the EXEC that it is for has ended."""
         gone = {returned.number} if returned.kind != "watch" or returned.number not in self.watched else set()
-        if returned.watch is not None:
-            gone.add(returned.watch)
+        gone.update(returned.watch)
         return frozenset(one for one in progress if one[0] not in gone)
 
     def pruned(self, configurations):
@@ -403,7 +440,7 @@ def rebased(one, begin):
                 words[place] = str(int(words[place]) - begin)
         return tuple(words)
     commands = tuple(map(moved, one.commands))
-    if one.kind not in ("run", "part") or not isinstance(one.reply, list):
+    if one.kind not in ("run", "part", "watched") or not isinstance(one.reply, list):
         return commands, one.reply
     return commands, [seen - begin if words[0] == "PEXPIRETIME" and isinstance(seen, int) and seen > 0 else seen
                       for words, seen in zip(commands, one.reply)]
@@ -413,9 +450,9 @@ def renumbered(operations):
     """With `watch` and `behind` as places in the list: they may be the operations themselves."""
     places = {id(one): place for place, one in enumerate(operations)}
     for one in operations:
-        for name in ("watch", "behind"):
-            if isinstance(getattr(one, name), Operation):
-                setattr(one, name, places[id(getattr(one, name))])
+        one.watch = tuple(places[id(other)] if isinstance(other, Operation) else other for other in one.watch)
+        if isinstance(one.behind, Operation):
+            one.behind = places[id(one.behind)]
     return operations
 
 
@@ -444,10 +481,9 @@ def least_history(operations, wrong, keys, slack):
         copies = {one.number: Operation(one.kind, one.keys, one.commands, one.reply, one.start, one.end, one.client) for one in chosen}
         for one in chosen:
             copies[one.number].behind = copies.get(one.behind)
-            if one.watch is not None:
-                copies[one.number].watch = copies.get(one.watch)
-                if copies[one.number].watch is None:
-                    return False
+            copies[one.number].watch = tuple(map(copies.get, one.watch))
+            if None in copies[one.number].watch:
+                return False
         try:
             return Search(renumbered(list(copies.values())), keys, slack).judge() is not None
         except Undecided:
