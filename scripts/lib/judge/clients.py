@@ -218,7 +218,8 @@ class Client(threading.Thread):
             raise RuntimeError(f"{unit.wire} was answered {replies}")
         words = {one.word() for one in (reply if unit.is_transaction() and isinstance(reply, list) else [reply])
                  if isinstance(one, ErrorReply) and not (unit.kind == "watched" and one.startswith(OUTDATED))}
-        if words & {*UNKNOWN} or words & {*NOT_DONE} and unit.kind not in ("run", "watch"):
+        has_steps = unit.kind not in ("run", "watch") or unit.commands[0][0] == "GOSSAMER.DELRANGE"
+        if words & {*UNKNOWN} or words & {*NOT_DONE} and has_steps:
             self.notes.count("unknown")
             return self.note(cell, unit, Any, start, end + self.plan.late_ms, watching)
         if words & {*NOT_DONE}:

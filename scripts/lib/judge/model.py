@@ -292,6 +292,11 @@ def exists(key, words, seen, at, number):
     return [key] if is_reply(seen, 1 if key.kind else 0) else []
 
 
+def scan(key, words, seen, at, number):
+    """Of a range that has this key alone; of strings."""
+    return [key] if is_reply(seen, [words[1], key.value] if key.kind else []) else []
+
+
 # ---- Hashes and sets
 
 def composite_command(kind):
@@ -454,12 +459,13 @@ COMMANDS = {
     "DEL": delete, "DELEX": delete_if, "EXISTS": exists, "TYPE": tell_type,
     "HSET": hash_set, "HINCRBY": hash_increment, "HDEL": hash_delete, "HGET": hash_get, "HGETALL": hash_get_all, "HLEN": hash_length,
     "SADD": set_add, "SREM": set_remove, "SMEMBERS": set_members, "SCARD": set_count, "SISMEMBER": set_has, "SPOP": set_pop,
+    "GOSSAMER.SCAN": scan, "GOSSAMER.DELRANGE": delete,
     "EVAL": script,
 }
 
-READS = {"GET", "STRLEN", "GETBIT", "PTTL", "PEXPIRETIME", "EXISTS", "TYPE", "HGET", "HGETALL", "HLEN", "SMEMBERS", "SCARD", "SISMEMBER"}
+READS = {"GET", "GOSSAMER.SCAN", "STRLEN", "GETBIT", "PTTL", "PEXPIRETIME", "EXISTS", "TYPE", "HGET", "HGETALL", "HLEN", "SMEMBERS", "SCARD", "SISMEMBER"}
 # Whose reply 0, nil or error says that nothing was changed.
-TELLING = {"DEL", "DELEX", "EXPIRE", "PEXPIRE", "PEXPIREAT", "PERSIST", "HDEL", "SADD", "SREM", "SPOP", "INCR", "INCRBY", "HINCRBY",
+TELLING = {"DEL", "GOSSAMER.DELRANGE", "DELEX", "EXPIRE", "PEXPIRE", "PEXPIREAT", "PERSIST", "HDEL", "SADD", "SREM", "SPOP", "INCR", "INCRBY", "HINCRBY",
            "GETDEL", "GETEX"}
 
 

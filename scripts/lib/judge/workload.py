@@ -26,6 +26,8 @@ class Unit:
 def wire_of(words):
     if words[0] == "EVAL":
         return ("EVAL", SCRIPTS[words[1]], 1, *words[2:])
+    if words[0] in ("GOSSAMER.SCAN", "GOSSAMER.DELRANGE"):  # of a range that has this key alone
+        return (words[0], "FROM", words[1], "TO", words[1] + b"\0")
     return words
 
 
@@ -147,7 +149,10 @@ class Workload:
             return self.of_pair(theme, keys)
         if self.random.random() < 0.12:
             return transaction("run", (index,), self.commands(theme, key))
-        words = self.command(theme, key)
+        if theme in ("strings", "counters", "locks", "pairs") and self.random.random() < 0.05:
+            words = self.pick((5, ("GOSSAMER.SCAN", key)), (1, ("GOSSAMER.DELRANGE", key)))
+        else:
+            words = self.command(theme, key)
         return Unit("run", (index,), (words,), [wire_of(words)])
 
     def of_pair(self, theme, keys):
