@@ -77,13 +77,14 @@ class Plan:
     lives: object
     pause: float  # mean seconds between two operations of a client
     late_ms: float  # after which an operation of unknown outcome has happened, or never does
+    themes: tuple = THEMES
     mutant: str = ""
 
     def era(self):
         return int((time.monotonic() - self.begin) / self.era_seconds)
 
     def theme(self, era, cell):
-        return THEMES[(era * self.cells + cell + self.seed) % len(THEMES)]
+        return self.themes[(era * self.cells + cell + self.seed) % len(self.themes)]
 
     def path(self, server, life):
         return f"{self.directory}/compute-{server}.{life}.sock"

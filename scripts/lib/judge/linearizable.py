@@ -332,7 +332,7 @@ class Search:
                 raise Undecided()
             state = dict(progress)
             local = state.get(returned.number)
-            if local is not None and (local is DONE or local[0] == "note"):
+            if has_ended(local):
                 found.add((keys, self.without_ended(progress, returned)))
                 continue
             if local is not None and returned.is_unknown():
@@ -345,7 +345,7 @@ class Search:
         notes = {number: local[1] for number, local in progress if local[0] == "note"}
         for number, one in self.open.items():
             local = state.get(number)
-            if local is not None and (local is DONE or local[0] == "note") or self.has_to_wait(one, state):
+            if has_ended(local) or self.has_to_wait(one, state):
                 continue
             if one.is_unknown() and local is None:
                 alike = (one.kind, one.keys, one.commands, one.watch)
@@ -357,7 +357,7 @@ class Search:
                 yield now_keys, rest | {(number, now_local)}
 
     def has_to_wait(self, one, state):
-        return one.behind is not None and one.behind in self.open and state.get(one.behind) is not DONE
+        return one.behind is not None and one.behind in self.open and not has_ended(state.get(one.behind))
 
     def without_idle(self, keys, progress):
         """Ends the open operations that certainly change nothing, where that leaves the keys as they are known."""
@@ -405,6 +405,10 @@ class Search:
                     least.append((done, times))
                     kept.add(configuration)
         return kept
+
+
+def has_ended(local):
+    return local is DONE or (local is not None and local[0] == "note")
 
 
 def covers(one, other):
