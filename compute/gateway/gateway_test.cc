@@ -611,5 +611,98 @@ TEST_F(GatewayTest, RefusesToListen) {
   EXPECT_NE(open.error().message.find("set a password"), std::string::npos);
 }
 
+// A hash of many fields, of which each is a key of the store.
+TEST_F(GatewayTest, ServesLargeHashes) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  constexpr int kFields = 5000;
+  std::vector<std::string> words{"HSET", "h"};
+  for (int i = 0; i < kFields; ++i) {
+    words.push_back("f" + std::to_string(i));
+    words.push_back(std::to_string(i));
+  }
+  client.Expect(Request(words), ":5000\r\n");
+  client.Expect(Request({"SADD", "s", "a"}), ":1\r\n");
+  client.Expect(Request({"HGET", "h", "f4999"}) + Request({"HMGET", "h", "f1", "none", "f2"}) +
+                    Request({"HEXISTS", "h", "none"}) + Request({"HSTRLEN", "h", "f4999"}) +
+                    Request({"SISMEMBER", "h", "f1"}) + Request({"GET", "h"}) +
+                    Request({"SISMEMBER", "s", "a"}),
+                Bulk("4999") + "*3\r\n" + Bulk("1") + "$-1\r\n" + Bulk("2") + ":0\r\n:4\r\n-" +
+                    std::string(kWrongType) + "\r\n-" + std::string(kWrongType) + "\r\n:1\r\n");
+  // Lists and what comes before and behind them, in order.
+  client.Send(Request({"HGET", "h", "f7"}) + Request({"HLEN", "h"}) + Request({"HKEYS", "h"}) +
+              Request({"HSET", "h", "f7", "seven"}) + Request({"HGET", "h", "f7"}));
+  EXPECT_EQ(client.ReceiveBulk(), "7");
+  EXPECT_EQ(client.ReceiveLine(), ":5000");
+  EXPECT_EQ(client.ReceiveLine(), "*5000");
+  std::set<std::string> fields;
+  for (int i = 0; i < kFields; ++i) fields.insert(client.ReceiveBulk());
+  EXPECT_EQ(fields.size(), 5000u);
+  EXPECT_EQ(client.ReceiveLine(), ":0");
+  EXPECT_EQ(client.ReceiveBulk(), "seven");
+  client.Send(Request({"HGETALL", "h"}));
+  EXPECT_EQ(client.ReceiveLine(), "*10000");
+  for (int i = 0; i < 2 * kFields; ++i) client.ReceiveBulk();
+  // In parts, each field once.
+  fields.clear();
+  std::string cursor = "0";
+  size_t seen = 0;
+  int parts = 0;
+  do {
+    client.Send(Request({"HSCAN", "h", cursor, "COUNT", "100"}));
+    ASSERT_EQ(client.ReceiveLine(), "*2");
+    cursor = client.ReceiveBulk();
+    const int count = std::stoi(client.ReceiveLine().substr(1));
+    for (int i = 0; i < count; ++i) {
+      const std::string text = client.ReceiveBulk();
+      if (i % 2 == 0) fields.insert(text);
+    }
+    seen += static_cast<size_t>(count) / 2;
+    ++parts;
+  } while (cursor != "0" && parts < 1000);
+  EXPECT_EQ(seen, 5000u);
+  EXPECT_EQ(fields.size(), 5000u);
+  EXPECT_GT(parts, 5);
+  // Its fields are no keys of clients.
+  client.Expect(Request({"DBSIZE"}), ":2\r\n");
+  client.Expect(Request({"KEYS", "*"}), "*2\r\n" + Bulk("h") + Bulk("s"));
+  client.Expect(Request({"SCAN", "0", "TYPE", "hash"}),
+                "*2\r\n" + Bulk("0") + "*1\r\n" + Bulk("h"));
+  client.Send(Request({"GET", "\xff\xff\xff\xff"}));
+  EXPECT_TRUE(client.ReceiveLine().starts_with("-ERR keys that begin with"));
+  client.Send(Request({"MSET", "a", "1", "\xff\xff\xff\xff", "2"}));
+  EXPECT_TRUE(client.ReceiveLine().starts_with("-ERR keys that begin with"));
+  client.Send(Request({"WATCH", "h"}));
+  EXPECT_TRUE(client.ReceiveLine().starts_with("-ERR this hash or set cannot be watched"));
+  client.Expect(Request({"MULTI"}) + Request({"HSET", "h", "n", "1"}) +
+                    Request({"HINCRBY", "h", "n", "1"}) + Request({"EXEC"}),
+                "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:2\r\n");
+  client.Expect(Request({"FLUSHALL"}) + Request({"DBSIZE"}), "+OK\r\n:0\r\n");
+  client.Expect(Request({"HGET", "h", "f1"}) + Request({"HSET", "h", "f1", "new"}) +
+                    Request({"HGETALL", "h"}),
+                "$-1\r\n:1\r\n*2\r\n" + Bulk("f1") + Bulk("new"));
+}
+
+// Of a hash that the worker knows, a field comes along with the header that says where it is.
+TEST_F(GatewayTest, AFieldOfALargeHashIsOneRoundTrip) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  std::vector<std::string> words{"HSET", "h"};
+  for (int i = 0; i < 5000; ++i) {
+    words.push_back("f" + std::to_string(i));
+    words.push_back(std::to_string(i));
+  }
+  client.Expect(Request(words), ":5000\r\n");
+  const auto round_trips = [&] {
+    const auto before = store_->counters().of(OperationClass::kRead).round_trips;
+    for (int i = 0; i < 100; ++i) {
+      client.Expect(Request({"HGET", "h", "f" + std::to_string(i)}), Bulk(std::to_string(i)));
+    }
+    return store_->counters().of(OperationClass::kRead).round_trips - before;
+  };
+  round_trips();  // it learns where the leaves are, and the blocks
+  EXPECT_LE(round_trips(), 101u);
+}
+
 }  // namespace
 }  // namespace gossamer::gateway

@@ -14,15 +14,18 @@ constexpr char kItemMark = 'i';
 constexpr size_t kRecordKeyBytes = kItemPrefixBytes - 1;
 constexpr size_t kRecordBytes = 1 + 2 * sizeof(uint64_t);
 
-// The highest byte first, so that keys are in the order of ids.
-void AppendNumber(uint64_t number, std::string& to) {
-  for (int shift = 56; shift >= 0; shift -= 8) to += static_cast<char>(number >> shift);
+constexpr size_t kTimeBytes = 6;
+constexpr int kNonceBits = 14;
+constexpr uint64_t kIdMask = (uint64_t{1} << (8 * kLargeIdBytes)) - 1;
+static_assert(kLargeHeaderBytes == 1 + kLargeIdBytes + kTimeBytes + sizeof(uint16_t));
+
+// So many of its lowest bytes, the highest of them first: keys are in the order of ids.
+void AppendNumber(uint64_t number, size_t bytes, std::string& to) {
+  while (bytes-- != 0) to += static_cast<char>(number >> (8 * bytes));
 }
-uint64_t NumberAt(std::string_view bytes, size_t at) {
+uint64_t NumberAt(std::string_view bytes, size_t at, size_t count) {
   uint64_t number = 0;
-  for (const char byte : bytes.substr(at, sizeof number)) {
-    number = number << 8 | static_cast<uint8_t>(byte);
-  }
+  for (const char byte : bytes.substr(at, count)) number = number << 8 | static_cast<uint8_t>(byte);
   return number;
 }
 
@@ -47,10 +50,10 @@ std::string LargeHeader::Encode() const {
   std::string bytes;
   bytes.reserve(kLargeHeaderBytes + items.size());
   bytes += LetterOf(type);
-  bytes += static_cast<char>(state);
-  AppendNumber(id, bytes);
-  AppendNumber(place, bytes);
-  AppendNumber(since_ms, bytes);
+  AppendNumber(id, kLargeIdBytes, bytes);
+  AppendNumber(since_ms, kTimeBytes, bytes);
+  const auto number = static_cast<uint64_t>(state);
+  AppendNumber(number << kNonceBits | nonce, sizeof(uint16_t), bytes);
   bytes += items;
   return bytes;
 }
@@ -59,13 +62,14 @@ std::optional<LargeHeader> ParseLargeHeader(std::string_view bytes) {
   if (bytes.size() < kLargeHeaderBytes) return std::nullopt;
   const bool is_hash = bytes[0] == LetterOf(CompositeType::kHash);
   if (!is_hash && bytes[0] != LetterOf(CompositeType::kSet)) return std::nullopt;
-  const auto state = static_cast<LargeHeader::State>(bytes[1]);
+  const uint64_t last = NumberAt(bytes, 1 + kLargeIdBytes + kTimeBytes, sizeof(uint16_t));
+  const auto state = static_cast<LargeHeader::State>(last >> kNonceBits);
   if (state > LargeHeader::State::kPerhapsEmpty) return std::nullopt;
   return LargeHeader{.type = is_hash ? CompositeType::kHash : CompositeType::kSet,
                      .state = state,
-                     .id = NumberAt(bytes, 2),
-                     .place = NumberAt(bytes, 2 + sizeof(uint64_t)),
-                     .since_ms = NumberAt(bytes, 2 + 2 * sizeof(uint64_t)),
+                     .id = NumberAt(bytes, 1, kLargeIdBytes),
+                     .nonce = static_cast<uint16_t>(last & ((1u << kNonceBits) - 1)),
+                     .since_ms = NumberAt(bytes, 1 + kLargeIdBytes, kTimeBytes),
                      .items = bytes.substr(kLargeHeaderBytes)};
 }
 
@@ -82,8 +86,8 @@ std::string_view SmallFormOf(std::string_view bytes) {
 std::string LargeRecord::Encode() const {
   std::string bytes;
   bytes += static_cast<char>(is_dead ? 1 : 0);
-  AppendNumber(since_ms, bytes);
-  AppendNumber(version, bytes);
+  AppendNumber(since_ms, sizeof since_ms, bytes);
+  AppendNumber(version, sizeof version, bytes);
   for (const std::string& key : keys) {
     bytes += static_cast<char>(key.size());
     bytes += key;
@@ -94,8 +98,8 @@ std::string LargeRecord::Encode() const {
 std::optional<LargeRecord> LargeRecord::Parse(std::string_view bytes) {
   if (bytes.size() < kRecordBytes || static_cast<uint8_t>(bytes[0]) > 1) return std::nullopt;
   LargeRecord record{.is_dead = bytes[0] == 1,
-                     .since_ms = NumberAt(bytes, 1),
-                     .version = NumberAt(bytes, 1 + sizeof(uint64_t)),
+                     .since_ms = NumberAt(bytes, 1, sizeof(uint64_t)),
+                     .version = NumberAt(bytes, 1 + sizeof(uint64_t), sizeof(uint64_t)),
                      .keys = {}};
   bytes.remove_prefix(kRecordBytes);
   while (!bytes.empty()) {
@@ -108,11 +112,17 @@ std::optional<LargeRecord> LargeRecord::Parse(std::string_view bytes) {
 }
 
 // 0 is the LargeSweeper's turn.
-uint64_t NewLargeId() { return RandomId(); }
+uint64_t NewLargeId() {
+  uint64_t id = 0;
+  while (id == 0) id = RandomId() & kIdMask;
+  return id;
+}
+
+uint16_t NewNonce() { return static_cast<uint16_t>(RandomId() & ((1u << kNonceBits) - 1)); }
 
 std::string RecordKeyOf(uint64_t id) {
   std::string key(kReserved);
-  AppendNumber(id, key);
+  AppendNumber(id, kLargeIdBytes, key);
   return key;
 }
 
@@ -120,7 +130,7 @@ std::string ItemPrefixOf(uint64_t id) { return RecordKeyOf(id) + kItemMark; }
 
 std::optional<uint64_t> LargeIdOf(std::string_view key) {
   const bool is_one = IsReserved(key) && key.size() >= kRecordKeyBytes;
-  return is_one ? std::optional(NumberAt(key, kReserved.size())) : std::nullopt;
+  return is_one ? std::optional(NumberAt(key, kReserved.size(), kLargeIdBytes)) : std::nullopt;
 }
 
 ValueModifier::Change ItemChange::Modify(std::optional<std::string_view> value, Expiry /*expiry*/) {

@@ -45,8 +45,11 @@ bool HasReservedKey(const Command& command, const std::vector<std::string_view>&
 
 // Of the items of a small composite, as it is stored.
 inline constexpr size_t kMostSmallBytes = size_t{32} << 10;
-// Of a header: a type, a state, the id, the place and a time.
-inline constexpr size_t kLargeHeaderBytes = 2 + 3 * sizeof(uint64_t);
+// Of ids: 7 random bytes, of which a million hashes have two alike with a chance of 1 in 10^5.
+inline constexpr size_t kLargeIdBytes = 7;
+// Of a header: a type, the id, 6 bytes of time, and 2 for state and nonce. So few that the leaf has
+// it, and no block.
+inline constexpr size_t kLargeHeaderBytes = 16;
 inline constexpr uint64_t kFillPatienceMs = 2'000;
 // How long a command that wants the key to be absent waits behind the last one that removed an item.
 inline constexpr uint64_t kSettlingMs = 1'000;
@@ -60,7 +63,7 @@ struct LargeHeader {
   CompositeType type = CompositeType::kHash;
   State state = State::kOpen;
   uint64_t id = 0;
-  uint64_t place = 0;      // random: each key that gets the header has another one
+  uint16_t nonce = 0;      // 14 random bits: each key that gets the header has others
   uint64_t since_ms = 0;   // the store's time, when the state began
   std::string_view items;  // of kFilling: a small composite
 
@@ -68,7 +71,7 @@ struct LargeHeader {
 };
 // Whether nobody has written it in between, but for its items.
 inline bool IsSame(const LargeHeader& a, const LargeHeader& b) {
-  return a.id == b.id && a.place == b.place && a.state == b.state && a.since_ms == b.since_ms;
+  return a.id == b.id && a.nonce == b.nonce && a.state == b.state && a.since_ms == b.since_ms;
 }
 // nullopt if the bytes of a composite value are no header. `items` is a view into them.
 std::optional<LargeHeader> ParseLargeHeader(std::string_view bytes);
@@ -91,13 +94,14 @@ struct LargeRecord {
 };
 
 uint64_t NewLargeId();
+uint16_t NewNonce();
 std::string RecordKeyOf(uint64_t id);
 // What the keys of all items begin with.
 std::string ItemPrefixOf(uint64_t id);
 inline std::string ItemKeyOf(uint64_t id, std::string_view name) {
   return ItemPrefixOf(id).append(name);
 }
-inline constexpr size_t kItemPrefixBytes = 4 + sizeof(uint64_t) + 1;
+inline constexpr size_t kItemPrefixBytes = 4 + kLargeIdBytes + 1;
 // Of a record's or an item's key; nullopt: it is neither.
 std::optional<uint64_t> LargeIdOf(std::string_view key);
 

@@ -772,7 +772,7 @@ ValueModifier::Change KeyChanges::Fill(CompositeType type, std::string_view item
   header_ = {.type = type,
              .state = LargeHeader::State::kFilling,
              .id = NewLargeId(),
-             .place = 0,
+             .nonce = NewNonce(),
              .since_ms = terms_.now_ms,
              .items = items};
   filling_ = header_.Encode();

@@ -69,6 +69,8 @@ void Batch::Clear() {
   reads_.clear();
   puts_.clear();
   looks_.Clear();
+  read_along_.clear();
+  item_keys_.clear();
   changes_.Clear();
   deletes_.clear();
   text_.clear();
@@ -152,7 +154,7 @@ bool Batch::Add(Client& client, const Command& command,
     case CommandKind::kLook: return AddLook(client, command, arguments);
     case CommandKind::kPut: {
       if (command.id != CommandId::kMset) return AddSet(client, command, arguments);
-      if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
+      if (const std::string refusal = RefusalOfPairs(command, arguments, context_.max_key_bytes);
           !refusal.empty()) {
         return AddError(client, refusal, &command);
       }
@@ -198,7 +200,7 @@ bool Batch::AddSet(Client& client, const Command& command,
   if (is_plain) {
     AddPut(client, command, {arguments[1], value, options.expiry});
   } else {
-    write_bytes_ += BytesOfChange(command, memory_);
+    write_bytes_ += BytesOfChange(command, context_.memory);
     requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
     changes_.Add().ParseSet(arguments[1], value, options);
   }
@@ -214,7 +216,7 @@ bool Batch::AddChange(Client& client, const Command& command,
     return AddError(client, refusal, &command);
   }
   requests_.emplace_back(&client, &command, changes_.size() - 1, kIsChange);
-  write_bytes_ += BytesOfChange(command, memory_);
+  write_bytes_ += BytesOfChange(command, context_.memory);
   return true;
 }
 
@@ -223,12 +225,13 @@ bool Batch::AddScript(Client& client, const Command& command,
                       const std::vector<std::string_view>& arguments) {
   if (!Admit(client, Phase::kChanges)) return false;
   std::string refusal;
-  std::shared_ptr<ScriptCall> script = scripts_.Call(command, arguments, client.is_resp3, refusal);
+  std::shared_ptr<ScriptCall> script =
+      context_.scripts.Call(command, arguments, client.is_resp3, refusal);
   if (script == nullptr) return AddError(client, refusal, &command);
   requests_.emplace_back(&client, &command, changes_.size(), kIsChange);
   const std::string_view key = script->keys().empty() ? std::string_view() : script->keys()[0];
   changes_.Add().ParseScript(std::move(script), key);
-  write_bytes_ += BytesOfChange(command, memory_);
+  write_bytes_ += BytesOfChange(command, context_.memory);
   return true;
 }
 
@@ -243,6 +246,36 @@ bool Batch::AddLook(Client& client, const Command& command,
   }
   requests_.emplace_back(&client, &command, reads_.size(), looks_.size() - 1);
   reads_.push_back(look.key());
+  ReadItemsAlong(look);
+  return true;
+}
+
+void Batch::ReadItemsAlong(ValueChange& look) {
+  const CompositeCommand* const command = look.composite();
+  if (command == nullptr || !command->IsOfItems()) return;
+  const std::optional<uint64_t> id = context_.large_ids.Find(look.key());
+  if (!id) return;
+  read_along_.resize(looks_.size());
+  read_along_.back() = {.id = *id, .first = reads_.size()};
+  for (const std::string_view name : command->names()) {
+    reads_.push_back(item_keys_.emplace_back(ItemKeyOf(*id, name)));
+  }
+}
+
+bool Batch::AnswerReadAlong(size_t place, const LargeHeader& header) {
+  if (place >= read_along_.size() || read_along_[place].id != header.id) return false;
+  CompositeCommand& command = *looks_[place].composite();
+  std::vector<std::optional<std::string_view>> found;
+  for (size_t i = 0; i < command.names().size(); ++i) {
+    const size_t at = read_along_[place].first + i;
+    if (values_.is_left_out(at)) return false;
+    const Result<std::string_view> value = values_[at];
+    const bool is_absent = !value && value.error().code == Code::kNotFound;
+    if (!value && !is_absent) return false;
+    found.push_back(value ? std::optional(value.value()) : std::nullopt);
+  }
+  command.AnswerValues(found);
+  command.KeepReply();
   return true;
 }
 
@@ -284,6 +317,7 @@ Task<void> Batch::Read(Session& session, size_t most_bytes, size_t most_keys) {
 Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests requests, size_t first,
                                               size_t end) {
   std::vector<LargeLook> found;
+  const bool is_whole = first == 0 && end == reads_.size();
   for (const Request& request : requests) {
     if (!request.IsRead()) continue;
     const size_t behind = std::min(end, request.first + request.keys());
@@ -305,6 +339,9 @@ Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests request
       if (!request.IsLook()) continue;
       CompositeCommand* const command = looks_[request.count].composite();
       if (command == nullptr || command->type() != header->type) continue;
+      context_.large_ids.Note(looks_[request.count].key(), header->id);
+      // A part of long reads has its own places.
+      if (is_whole && AnswerReadAlong(request.count, *header)) continue;
       found.push_back({&looks_[request.count], *header});
     }
   }
@@ -349,7 +386,8 @@ void Batch::GroupChanges(uint64_t now_ms) {
     if (places_[at] != 0) {
       key_changes_[places_[at] - 1].Add(change);
     } else {
-      key_changes_.emplace_back(change, ChangeTerms{now_ms, max_key_bytes_}, memory_);
+      key_changes_.emplace_back(change, ChangeTerms{now_ms, context_.max_key_bytes},
+                                context_.memory);
       places_[at] = static_cast<uint32_t>(key_changes_.size());
     }
   }
@@ -361,7 +399,7 @@ Task<void> Batch::RunChanges(Session& session) {
   uint64_t longest = 0;
   for (const KeyChanges& changes : key_changes_)
     longest = std::max(longest, changes.answer_bytes());
-  memory_.Learn(longest);
+  context_.memory.Learn(longest);
 }
 
 void Batch::Answer() {
@@ -546,10 +584,10 @@ bool Batch::IsLargeList(const Request& request) const {
 
 std::vector<std::unique_ptr<Batch>> Batch::Split() {
   std::vector<std::unique_ptr<Batch>> parts;
-  auto others = std::make_unique<Batch>(max_key_bytes_, scripts_, memory_);
+  auto others = std::make_unique<Batch>(context_);
   for (const Requests requests : RequestsByClient()) {
     const bool is_long = IsLong(requests);
-    if (is_long) parts.push_back(std::make_unique<Batch>(max_key_bytes_, scripts_, memory_));
+    if (is_long) parts.push_back(std::make_unique<Batch>(context_));
     Batch& to = is_long ? *parts.back() : *others;
     for (const Request& request : requests) to.Take(*this, request);
   }

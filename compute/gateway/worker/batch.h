@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <span>
@@ -26,6 +27,7 @@
 #include "compute/gateway/connection/client.h"
 #include "compute/gateway/script/script.h"
 #include "compute/gateway/worker/change_run.h"
+#include "compute/gateway/worker/large_ids.h"
 #include "compute/gateway/worker/large_run.h"
 #include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
@@ -56,11 +58,18 @@ class ChangeList {
   size_t count_ = 0;
 };
 
+// What the batches of a worker share.
+struct BatchContext {
+  size_t max_key_bytes;  // of the store
+  ScriptCache& scripts;
+  ChangeMemory& memory;
+  LargeIds& large_ids;
+};
+
 class Batch {
  public:
-  // `max_key_bytes`: of the store. `scripts` and `memory` outlive the batch.
-  Batch(size_t max_key_bytes, ScriptCache& scripts, ChangeMemory& memory)
-      : max_key_bytes_(max_key_bytes), scripts_(scripts), memory_(memory) {}
+  // What `context` refers to outlives the batch.
+  explicit Batch(const BatchContext& context) : context_(context) {}
 
   bool empty() const { return requests_.empty(); }
   bool reads() const { return !reads_.empty(); }
@@ -166,6 +175,10 @@ class Batch {
   // Adds a request of `from` as it is there.
   void Take(const Batch& from, const Request& request);
   bool IsLargeList(const Request& request) const;
+  // Reads the items along that a look asks for, if its composite's id is known.
+  void ReadItemsAlong(ValueChange& look);
+  // Makes the reply to a look from items that were read along. Returns false if there are none.
+  bool AnswerReadAlong(size_t place, const LargeHeader& header);
   // The looks of `requests` that ask for items of a large composite, whose keys are read, as those
   // from `first` up to `end`. Those that turn out to be empty are absent from then on.
   Task<std::vector<LargeLook>> FindLarge(Session& session, Requests requests, size_t first,
@@ -183,9 +196,7 @@ class Batch {
   void End(ReadReply& reply);
   void AnswerWrite(const Request& request) const;
 
-  size_t max_key_bytes_;
-  ScriptCache& scripts_;
-  ChangeMemory& memory_;
+  BatchContext context_;
   std::vector<Request> requests_;
   std::vector<Client*> clients_;
   Phase phase_ = Phase::kReads;  // of the last client's last request
@@ -199,8 +210,15 @@ class Batch {
   bool has_large_lists_ = false;  // some ask for any items of a large composite
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
-  ChangeList looks_;     // by the `count` of their requests
-  uint64_t now_ms_ = 0;  // the store's time, once the reads have been done
+  // Items that are read along with the header of their composite, since its id is known.
+  struct ReadAlong {
+    uint64_t id = 0;   // 0: none is
+    size_t first = 0;  // of its items, in `reads_`
+  };
+  std::vector<ReadAlong> read_along_;  // of looks, by their places; may be shorter
+  std::deque<std::string> item_keys_;  // of these
+  ChangeList looks_;                   // by the `count` of their requests
+  uint64_t now_ms_ = 0;                // the store's time, once the reads have been done
   ChangeList changes_;
   std::vector<KeyChanges> key_changes_;
   std::vector<uint32_t> places_;  // a hash table: positions in key_changes_, and 1 more; 0: none

@@ -202,7 +202,7 @@ Task<Result<std::optional<std::string>>> KeyMove::MoveLarge(Session& session,
   }
   BOOST_OUTCOME_CO_TRY(is_alive, co_await NoteLargeKey(session, header.id, to_));
   LargeHeader moved = header;
-  moved.place = NewLargeId();
+  moved.nonce = NewNonce();
   co_return is_alive ? Moved(moved.Encode()) : Moved();
 }
 

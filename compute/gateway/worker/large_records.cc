@@ -237,8 +237,7 @@ Task<Result<LargeSweep>> SweepLarge(Session& session, std::function<bool()> goes
     ++done.composites;
     Sweeper sweeper(session, *id, done);
     BOOST_OUTCOME_CO_TRYV(co_await sweeper.Run());
-    if (*id == ~uint64_t{0}) break;
-    from = RecordKeyOf(*id + 1);
+    from = RecordKeyOf(*id) + '\xff';  // behind its items
   }
   co_return done;
 }

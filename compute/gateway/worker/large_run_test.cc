@@ -189,7 +189,7 @@ TEST_P(LargeRunTest, OthersFillWhatNobodyFillsAnyMore) {
   const LargeHeader dead{.type = CompositeType::kHash,
                          .state = State::kFilling,
                          .id = 7,
-                         .place = 0,
+                         .nonce = 0,
                          .since_ms = store_.state().time_ms,
                          .items = items};
   const Expiry at = Expiry::At(store_.state().time_ms + 1'000'000);
@@ -431,8 +431,8 @@ TEST_P(LargeRunTest, SetsArePoppedAndDrawn) {
 TEST(LargeCompositeTest, HeadersAndRecordsAreReadAsTheyWereWritten) {
   const LargeHeader header{.type = CompositeType::kSet,
                            .state = State::kFilling,
-                           .id = 0x1122334455667788,
-                           .place = 3,
+                           .id = 0x11223344556677,
+                           .nonce = 3,
                            .since_ms = 99,
                            .items = "items"};
   const std::string bytes = header.Encode();
@@ -441,6 +441,7 @@ TEST(LargeCompositeTest, HeadersAndRecordsAreReadAsTheyWereWritten) {
   EXPECT_EQ(read->type, header.type);
   EXPECT_EQ(read->state, header.state);
   EXPECT_EQ(read->id, header.id);
+  EXPECT_EQ(read->nonce, header.nonce);
   EXPECT_EQ(read->since_ms, header.since_ms);
   EXPECT_EQ(read->items, header.items);
   for (size_t length = 0; length < kLargeHeaderBytes; ++length) {

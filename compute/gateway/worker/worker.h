@@ -190,11 +190,14 @@ class Worker {
   // was sent.
   void End();
 
+  // Of `store_`.
+  std::unique_ptr<Batch> NewBatch();
   // Whether this turn may receive and send more.
   bool TurnHasRoom() const;
   size_t in_flight() const { return batches_ + walks_ + (is_in_part_ ? 1 : 0); }
 
   Shared& shared_;
+  LargeIds large_ids_;
   ChangeMemory change_memory_;  // outlives all batches, and what the session still does of them
   Store* store_;
   Inbox& inbox_;
