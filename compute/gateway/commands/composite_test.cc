@@ -101,7 +101,8 @@ TEST_P(CompositeTest, BytesThatAreCutOrChangedAreRefusedOrInBounds) {
       EXPECT_LE(item->name.data() + item->name.size(), all.data() + all.size());
     }
     EXPECT_EQ(CompositeEdit::Of(type, all).has_value(),
-              all.starts_with(static_cast<char>(type)) && view.has_ended());
+              TypeOfComposite(all) == type && all.starts_with(static_cast<char>(type)) &&
+                  view.has_ended());
     return seen;
   };
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) look(whole.substr(0, bytes));
