@@ -215,7 +215,11 @@ class FakeSession final : public Session {
     const auto found = state_.map.find(key);
     const bool is_there = found != state_.map.end();
     std::optional<std::string_view> value;
-    if (is_there) value = modifier.wants_value() ? std::string_view(found->second) : "";
+    if (is_there) {
+      // Short ones are in the leaf.
+      const bool is_inline = found->second.size() <= state_.parameters.inline_value_bytes;
+      value = modifier.wants_value() || is_inline ? std::string_view(found->second) : "";
+    }
     const auto expires_at = state_.expires_at.find(key);
     const ValueModifier::Change change = modifier.Modify(
         value, Expiry::FromStored(expires_at == state_.expires_at.end() ? 0 : expires_at->second));

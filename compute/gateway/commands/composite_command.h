@@ -35,6 +35,9 @@ class CompositeCommand {
   std::string_view reply() const { return reply_; }
   bool IsChange() const;
   CompositeType type() const { return type_; }
+  bool AddsItems() const {
+    return IsChange() && id_ != CommandId::kHDel && id_ != CommandId::kSRem && !IsPop();
+  }
 
   // ---- On a large composite: each makes the reply
 

@@ -105,6 +105,26 @@ inline constexpr size_t kItemPrefixBytes = 4 + kLargeIdBytes + 1;
 // Of a record's or an item's key; nullopt: it is neither.
 std::optional<uint64_t> LargeIdOf(std::string_view key);
 
+// Deletes a key.
+class KeyDeletion final : public ValueModifier {
+ public:
+  Change Modify(std::optional<std::string_view> value, Expiry expiry) override {
+    was_there_ = value.has_value();
+    perhaps_empty_.reset();
+    const std::optional<LargeHeader> header = ParseLargeHeader(value, expiry);
+    if (header && header->state == LargeHeader::State::kPerhapsEmpty) perhaps_empty_ = header;
+    return {Kind::kDelete, {}, {}};
+  }
+  bool wants_value() const override { return false; }
+  bool was_there() const { return was_there_; }
+  // Of a large composite that may have been absent: what the key had.
+  const std::optional<LargeHeader>& perhaps_empty() const { return perhaps_empty_; }
+
+ private:
+  bool was_there_ = false;
+  std::optional<LargeHeader> perhaps_empty_;
+};
+
 // What a command does to one item.
 class ItemChange final : public ValueModifier {
  public:

@@ -713,16 +713,32 @@ ValueModifier::Change KeyChanges::Modify(std::optional<std::string_view> value, 
     if (is_outdated_) return {};
   }
   if (const std::optional<LargeHeader> header = ParseLargeHeader(value, expiry)) {
-    const bool is_absent =
-        header->state == LargeHeader::State::kPerhapsEmpty && header->id == empty_id_;
-    const std::optional<Change> change = is_absent ? std::nullopt : OnLarge(*header, expiry);
-    if (change) return *change;
-    if (is_absent) value.reset();
+    if (empty_ && IsSame(*header, *empty_)) return OnEmpty(*header);
+    if (large_ && IsSame(*header, *large_)) {
+      header_ = *large_;
+      outcome_ = Outcome::kIsLarge;
+      return {};
+    }
+    expires_ = !expiry.is_never();
+    if (const std::optional<Change> change = OnLarge(*header, expiry)) return *change;
   }
+  return OnValue(value, expiry);
+}
+
+ValueModifier::Change KeyChanges::OnEmpty(const LargeHeader& header) {
+  const Change change = OnValue(std::nullopt, Expiry::Never());
+  if (change.kind != Kind::kPut) return {};
+  if (may_write_) return change;
+  header_ = header;
+  outcome_ = Outcome::kPerhapsEmpty;
+  return {};
+}
+
+ValueModifier::Change KeyChanges::OnValue(std::optional<std::string_view> value, Expiry expiry) {
   state_ = {.value = {},
-            .expiry = value ? expiry.OfPlain() : Expiry::Never(),
+            .expiry = expiry.OfPlain(),
             .now_ms = terms_.now_ms,
-            .is_composite = value && expiry.is_composite()};
+            .is_composite = expiry.is_composite()};
   if (value) state_.value.emplace(*value);
   auto effect = ValueChange::Effect::kNone;
   is_too_long_ = !ApplyAll(effect);
@@ -801,13 +817,14 @@ bool KeyChanges::MayChangeItems() const {
   return false;
 }
 
-bool KeyChanges::ChangesItemsOf(CompositeType type) const {
-  if (HasScript() || !MayChangeItems()) return false;
+bool KeyChanges::AddsItemsTo(CompositeType type) const {
+  bool adds = false;
   for (ValueChange* one = first_; one != nullptr; one = one->next_) {
     const CompositeCommand* const command = one->composite();
-    if (command != nullptr && command->type() != type) return false;
+    if (command == nullptr || command->type() != type || !command->IsOfItems()) return false;
+    adds = adds || command->AddsItems();
   }
-  return true;
+  return adds;
 }
 
 bool KeyChanges::CanBeLarge() const {

@@ -246,8 +246,17 @@ class KeyChanges final : public ValueModifier {
   void SetNow(uint64_t now_ms) { terms_.now_ms = now_ms; }
   // From now on it is done whatever memory is held.
   void NeverPutOff() { is_never_put_off_ = true; }
-  // The composite of `header` has no items: whoever finds it again takes the key for absent.
-  void TakeForAbsent(const LargeHeader& header) { empty_id_ = header.id; }
+  // Likewise, whether the key expires.
+  bool expires() const { return expires_; }
+  // The composite of `header` has no items: if it is found again, the key counts as absent.
+  // `may_write`: it may also be overwritten.
+  void TakeForAbsent(const LargeHeader& header, bool may_write) {
+    empty_ = header;
+    may_write_ = may_write;
+  }
+  // If it is found again, items are added to it.
+  void TakeForLarge(const LargeHeader& header) { large_ = header; }
+  bool HasSeveral() const { return first_ != last_; }
   // In the order in which they came.
   template <typename Use>
   void ForEach(Use&& use) {
@@ -258,8 +267,8 @@ class KeyChanges final : public ValueModifier {
   }
   const ChangeTerms& terms() const { return terms_; }
   ChangeMemory& memory() { return memory_; }
-  // Whether items of a composite of that type are asked for, no others, and some may change.
-  bool ChangesItemsOf(CompositeType type) const;
+  // Whether all commands are about items of a composite of that type, and one may add some.
+  bool AddsItemsTo(CompositeType type) const;
   // Of all answers.
   uint64_t answer_bytes() const { return replies_.bytes(); }
   // A change of the same key, behind the others.
@@ -283,6 +292,10 @@ class KeyChanges final : public ValueModifier {
   // Does the changes to `state_`. Returns false, and they are not to be done, if their answers are
   // too long.
   bool ApplyAll(KeyEffect& effect);
+  // What becomes of a key that has this, or is absent.
+  Change OnValue(std::optional<std::string_view> value, Expiry expiry);
+  // Likewise, of one with a header of a composite that is empty.
+  Change OnEmpty(const LargeHeader& header);
   // What becomes of a key with that header, if the changes cannot be done as on any other one.
   std::optional<Change> OnLarge(const LargeHeader& header, Expiry expiry);
   // A header that is filling, with these items, in place of what the key has.
@@ -304,8 +317,11 @@ class KeyChanges final : public ValueModifier {
   std::optional<Fingerprint> expected_;
   Outcome outcome_ = Outcome::kDone;
   LargeHeader header_;
-  std::string filling_;    // of kFills and kFillsFirst: what the key gets
-  uint64_t empty_id_ = 0;  // 0: none
+  std::string filling_;  // of kFills and kFillsFirst: what the key gets
+  std::optional<LargeHeader> empty_;
+  std::optional<LargeHeader> large_;
+  bool expires_ = false;
+  bool may_write_ = false;  // in place of that
   bool is_outdated_ = false;
   bool is_never_put_off_ = false;
   bool is_too_long_ = false;  // the answers

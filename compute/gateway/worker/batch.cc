@@ -89,8 +89,9 @@ void Batch::Clear() {
 size_t Batch::held_bytes() const {
   const auto bytes = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
   return bytes(requests_) + bytes(reads_) + bytes(puts_) + bytes(put_results_) +
-         looks_.held_bytes() + bytes(deletes_) + bytes(delete_results_) + changes_.held_bytes() +
-         bytes(key_changes_) + bytes(places_) + change_run_.held_bytes() + text_.capacity();
+         looks_.held_bytes() + bytes(deletes_) + bytes(delete_results_) + bytes(deletions_) +
+         bytes(deletion_modifiers_) + changes_.held_bytes() + bytes(key_changes_) + bytes(places_) +
+         change_run_.held_bytes() + text_.capacity();
 }
 
 size_t Batch::MostIdle() const {
@@ -351,9 +352,26 @@ Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests request
 Task<void> Batch::Write(Session& session) {
   if (!puts_.empty()) co_await RunPuts(session);
   if (!changes_.empty()) co_await RunChanges(session);
-  if (!deletes_.empty()) {
-    delete_results_.resize(deletes_.size(), Ok());
-    co_await session.AsyncMultiDelete(deletes_, delete_results_);
+  if (!deletes_.empty()) co_await RunDeletes(session);
+}
+
+Task<void> Batch::RunDeletes(Session& session) {
+  deletions_.assign(deletes_.size(), {});
+  deletion_modifiers_.clear();
+  for (size_t i = 0; i < deletes_.size(); ++i) {
+    deletion_modifiers_.push_back({deletes_[i], &deletions_[i]});
+  }
+  delete_results_.assign(deletes_.size(), Ok());
+  co_await session.AsyncMultiModify(deletion_modifiers_, delete_results_);
+  for (size_t i = 0; i < deletes_.size(); ++i) {
+    if (!delete_results_[i]) continue;
+    bool is_deleted = deletions_[i].was_there();
+    if (const std::optional<LargeHeader>& header = deletions_[i].perhaps_empty()) {
+      const Result<bool> is_empty = co_await LargeRun::IsEmpty(session, header->id);
+      is_deleted = is_empty && !is_empty.value();
+      if (!is_empty) delete_results_[i] = is_empty.error();
+    }
+    if (delete_results_[i] && !is_deleted) delete_results_[i] = MakeError(Code::kNotFound);
   }
 }
 

@@ -184,6 +184,7 @@ class Batch {
   Task<std::vector<LargeLook>> FindLarge(Session& session, Requests requests, size_t first,
                                          size_t end);
   Task<void> RunPuts(Session& session);
+  Task<void> RunDeletes(Session& session);
   // Puts the changes of each key one behind the other, as they came.
   // `now_ms`: the store's time.
   void GroupChanges(uint64_t now_ms);
@@ -224,6 +225,8 @@ class Batch {
   std::vector<uint32_t> places_;  // a hash table: positions in key_changes_, and 1 more; 0: none
   ChangeRun change_run_;
   std::vector<std::string_view> deletes_;
+  std::vector<KeyDeletion> deletions_;
+  std::vector<KeyModifier> deletion_modifiers_;
   std::vector<Status> delete_results_;
   std::string text_;
   size_t write_bytes_ = 0;

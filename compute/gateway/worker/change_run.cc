@@ -61,12 +61,21 @@ Task<Status> ChangeRun::Prepare(Session& session, KeyChanges& one) {
   if (one.outcome() != Outcome::kPerhapsEmpty) {
     co_return co_await LargeRun::Fill(session, one.key(), header);
   }
-  if (one.ChangesItemsOf(header.type)) {
-    co_return co_await LargeRun::Open(session, one.key(), header);
+  BOOST_OUTCOME_CO_TRY(is_empty, co_await LargeRun::IsEmpty(session, header.id));
+  if (!is_empty) co_return co_await LargeRun::Open(session, one.key(), header);
+  const bool is_fresh = header.since_ms + kSettlingMs > session.StoreTimeMs();
+  if (!one.AddsItemsTo(header.type)) {
+    one.TakeForAbsent(header, !is_fresh);
+    co_return Ok();
   }
-  BOOST_OUTCOME_CO_TRY(is_empty, co_await LargeRun::Settle(session, one.key(), header));
-  const bool is_settled = header.since_ms + kSettlingMs <= session.StoreTimeMs();
-  if (is_empty && is_settled) one.TakeForAbsent(header);
+  // It stays perhaps empty until they are there: nobody finds it open and without any. Meanwhile
+  // nobody else may take it for settled.
+  if (is_fresh && !one.expires()) {
+    one.TakeForLarge(header);
+    co_return Ok();
+  }
+  BOOST_OUTCOME_CO_TRY(marked, co_await LargeRun::BeginAnew(session, one.key(), header));
+  one.TakeForLarge(marked);
   co_return Ok();
 }
 

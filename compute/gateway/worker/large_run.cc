@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -18,29 +19,43 @@ constexpr size_t kMostListed = size_t{64} << 20;
 constexpr std::string_view kListTooLong = "ERR the reply would be too long: use HSCAN or SSCAN";
 // So many drawn items are drawn one by one; for more of them, all are read.
 constexpr uint64_t kMostDrawn = 16;
+// SPOP of more marks its set as perhaps empty before it begins, as HDEL of all fields does.
+constexpr uint64_t kMostMarked = 100'000;
 constexpr int kMostDraws = 64;  // of one item that others have not removed meanwhile
 
 // Puts another header in the place of one.
 class HeaderChange final : public ValueModifier {
  public:
-  HeaderChange(const LargeHeader& from, LargeHeader::State to, uint64_t now_ms) : seen_(from) {
+  HeaderChange(const LargeHeader& from, LargeHeader::State to, uint64_t now_ms)
+      : seen_(from), next_(from) {
     seen_.items = {};
-    LargeHeader next = from;
-    next.state = to;
-    next.since_ms = now_ms;
-    next.items = {};
-    next_ = next.Encode();
+    next_.state = to;
+    next_.since_ms = now_ms;
+    next_.items = {};
+    bytes_ = next_.Encode();
   }
+  // Also if others have opened or marked the composite since, but not if it is filling.
+  void TakeAnyState() { takes_any_state_ = true; }
+  // The key does not expire any more.
+  void ClearTime() { clears_time_ = true; }
 
   Change Modify(std::optional<std::string_view> value, Expiry expiry) override {
     const std::optional<LargeHeader> found = ParseLargeHeader(value, expiry);
-    const bool is_it = found && IsSame(*found, seen_);
-    return is_it ? ValueModifier::Change{Kind::kPut, next_, expiry} : ValueModifier::Change{};
+    bool is_it = found && IsSame(*found, seen_);
+    if (found && takes_any_state_) {
+      is_it = found->id == seen_.id && found->state != LargeHeader::State::kFilling;
+    }
+    if (!is_it) return {};
+    return {Kind::kPut, bytes_, clears_time_ ? Expiry::Never().OfComposite() : expiry};
   }
+  const LargeHeader& next() const { return next_; }
 
  private:
   LargeHeader seen_;
-  std::string next_;
+  LargeHeader next_;
+  std::string bytes_;
+  bool takes_any_state_ = false;
+  bool clears_time_ = false;
 };
 
 ScanOptions ItemsOf(uint64_t id, bool keys_only) {
@@ -116,11 +131,37 @@ Task<Status> LargeRun::Open(Session& session, std::string_view key, LargeHeader 
   co_return co_await session.AsyncModify(key, opening);
 }
 
-Task<Status> LargeRun::NoteIfEmpty(Session& session, std::string_view key, LargeHeader header,
-                                   uint64_t now_ms) {
+Task<Result<LargeHeader>> LargeRun::BeginAnew(Session& session, std::string_view key,
+                                              LargeHeader header) {
+  HeaderChange marking(header, LargeHeader::State::kPerhapsEmpty, session.StoreTimeMs());
+  marking.ClearTime();
+  BOOST_OUTCOME_CO_TRYV(co_await session.AsyncModify(key, marking));
+  co_return marking.next();
+}
+
+Task<Result<LargeHeader>> LargeRun::NoteBefore(Session& session, std::string_view key,
+                                               LargeHeader header, size_t count,
+                                               std::function<bool(std::string_view)> removes) {
+  ScanOptions options = ItemsOf(header.id, true);
+  options.limit = count + 1;
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  while (co_await cursor->AsyncNext()) {
+    if (!removes(cursor->key())) co_return header;
+  }
+  BOOST_OUTCOME_CO_TRYV(cursor->status());
+  HeaderChange marking(header, LargeHeader::State::kPerhapsEmpty, session.StoreTimeMs());
+  BOOST_OUTCOME_CO_TRYV(co_await session.AsyncModify(key, marking));
+  co_return marking.next();
+}
+
+Task<Status> LargeRun::NoteBehind(Session& session, std::string_view key, LargeHeader header) {
   BOOST_OUTCOME_CO_TRY(is_empty, co_await IsEmpty(session, header.id));
-  if (!is_empty) co_return Ok();
-  HeaderChange marking(header, LargeHeader::State::kPerhapsEmpty, now_ms);
+  if (!is_empty && header.state == LargeHeader::State::kOpen) co_return Ok();
+  if (!is_empty) co_return co_await Open(session, key, header);
+  // What others add meanwhile comes behind this, and begins anew: without a time.
+  HeaderChange marking(header, LargeHeader::State::kPerhapsEmpty, session.StoreTimeMs());
+  marking.TakeAnyState();
+  marking.ClearTime();
   co_return co_await session.AsyncModify(key, marking);
 }
 
@@ -153,15 +194,21 @@ Task<void> LargeRun::Change(Session& session, std::vector<KeyChanges*> changes) 
       last->composite()->AnswerError(kWrongType);
       group->SetResult(Ok());
     } else {
-      Status status = co_await AnswerAny(session, *last->composite(), group->header(), nullptr);
-      if (status && last->composite()->IsPop()) {
-        status =
-            co_await NoteIfEmpty(session, group->key(), group->header(), session.StoreTimeMs());
-      }
+      const Status status = co_await ChangeAny(session, *group, *last->composite());
       group->SetResult(status);
     }
   }
   if (!of_items.empty()) co_await ChangeItems(session, std::move(of_items));
+}
+
+Task<Status> LargeRun::ChangeAny(Session& session, KeyChanges& group, CompositeCommand& command) {
+  LargeHeader header = group.header();
+  if (!command.IsPop()) co_return co_await AnswerAny(session, command, header, nullptr);
+  const size_t count = std::min<uint64_t>(*command.CountToDraw(), kMostMarked);
+  const auto any = [](std::string_view) { return true; };
+  BOOST_OUTCOME_CO_TRY(marked, co_await NoteBefore(session, group.key(), header, count, any));
+  BOOST_OUTCOME_CO_TRYV(co_await AnswerAny(session, command, header, nullptr));
+  co_return co_await NoteBehind(session, group.key(), marked);
 }
 
 Task<void> LargeRun::ChangeOneByOne(Session& session, KeyChanges& group) {
@@ -177,7 +224,35 @@ Task<void> LargeRun::ChangeOneByOne(Session& session, KeyChanges& group) {
   }
 }
 
-Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> changes) {
+Task<Result<LargeHeader>> LargeRun::NoteBefore(Session& session, KeyChanges& group) {
+  std::vector<ItemChange> items;
+  group.ForEach(
+      [&](ValueChange& one) { one.composite()->AddItemChanges(group.header().id, items); });
+  std::set<std::string_view> removed;
+  for (const ItemChange& item : items) {
+    if (item.action() == ItemChange::Action::kRemove) removed.insert(item.key());
+  }
+  if (removed.empty()) co_return group.header();
+  const auto removes = [&removed](std::string_view key) { return removed.contains(key); };
+  co_return co_await NoteBefore(session, group.key(), group.header(), removed.size(), removes);
+}
+
+Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> groups) {
+  std::vector<KeyChanges*> changes;
+  std::vector<LargeHeader> headers;
+  for (KeyChanges* const group : groups) {
+    const Result<LargeHeader> header = co_await NoteBefore(session, *group);
+    if (!header) {
+      group->SetResult(header.error());
+    } else if (header.value().state == LargeHeader::State::kPerhapsEmpty && group->HasSeveral()) {
+      // What comes behind the last item's removal begins anew.
+      co_await ChangeOneByOne(session, *group);
+    } else {
+      changes.push_back(group);
+      headers.push_back(header.value());
+    }
+  }
+  if (changes.empty()) co_return;
   std::vector<ItemChange> items;
   items.reserve(changes.size());
   std::vector<size_t> counts;  // of each command
@@ -195,8 +270,10 @@ Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> chan
   co_await session.AsyncMultiModify(modifiers, results);
   size_t at = 0;
   size_t command = 0;
+  size_t number = 0;
   for (KeyChanges* const group : changes) {
-    bool may_be_empty = false;
+    const LargeHeader& header = headers[number++];
+    bool may_be_empty = header.state == LargeHeader::State::kPerhapsEmpty;
     group->ForEach([&](ValueChange& one) {
       const size_t count = counts[command++];
       const std::span<const ItemChange> own = std::span(items).subspan(at, count);
@@ -212,10 +289,7 @@ Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> chan
       at += count;
     });
     // Whoever meets the composite next finds out what this could not.
-    if (may_be_empty) {
-      static_cast<void>(
-          co_await NoteIfEmpty(session, group->key(), group->header(), session.StoreTimeMs()));
-    }
+    if (may_be_empty) static_cast<void>(co_await NoteBehind(session, group->key(), header));
     group->Forget();
   }
 }

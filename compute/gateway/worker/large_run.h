@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,10 @@ class LargeRun {
   static Task<Result<bool>> Settle(Session& session, std::string_view key, LargeHeader header);
   // Says that it has some. Does nothing if the header is there no more. Errors: those of Modify.
   static Task<Status> Open(Session& session, std::string_view key, LargeHeader header);
+  // Marks a composite that is empty as perhaps empty from now on, and so that it does not expire.
+  // Returns the header that it has if nobody has changed it meanwhile. Errors: those of Modify.
+  static Task<Result<LargeHeader>> BeginAnew(Session& session, std::string_view key,
+                                             LargeHeader header);
   // Whether it has none. Errors: those of a scan.
   static Task<Result<bool>> IsEmpty(Session& session, uint64_t id);
 
@@ -54,6 +59,10 @@ class LargeRun {
   struct Items;
 
   static Task<void> ChangeItems(Session& session, std::vector<KeyChanges*> changes);
+  // Likewise, of what a group of changes of items removes.
+  static Task<Result<LargeHeader>> NoteBefore(Session& session, KeyChanges& group);
+  // Of a command that is not about items by their names.
+  static Task<Status> ChangeAny(Session& session, KeyChanges& group, CompositeCommand& command);
   // Each change of `group` by itself, as if it came alone.
   static Task<void> ChangeOneByOne(Session& session, KeyChanges& group);
   static Task<Status> AnswerAny(Session& session, CompositeCommand& command,
@@ -64,9 +73,14 @@ class LargeRun {
                            ScanPositions& positions);
   static Task<Status> Draw(Session& session, CompositeCommand& command, uint64_t id,
                            uint64_t count);
-  // Marks the composite as perhaps empty, if it has no item.
-  static Task<Status> NoteIfEmpty(Session& session, std::string_view key, LargeHeader header,
-                                  uint64_t now_ms);
+  // Marks the composite as perhaps empty, if it has no items but some of `count`, of which `removes`
+  // says whether an item is one. So whoever meets it next looks whether it has any, also if this one
+  // ends here. Returns the header that it has then.
+  static Task<Result<LargeHeader>> NoteBefore(Session& session, std::string_view key,
+                                              LargeHeader header, size_t count,
+                                              std::function<bool(std::string_view)> removes);
+  // Behind that, when these items have been removed.
+  static Task<Status> NoteBehind(Session& session, std::string_view key, LargeHeader header);
 };
 
 }  // namespace gossamer::gateway

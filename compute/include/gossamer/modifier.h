@@ -33,7 +33,7 @@ class ValueModifier {
   // may be called by another thread that uses the store, but never by two at a time. It must be
   // short, since it may run under a lock, and must neither throw nor use the store.
   virtual Change Modify(std::optional<std::string_view> value, Expiry expiry) = 0;
-  // Whether the value decides. If not, it is empty, which saves reading one that is in a block.
+  // Whether the value decides. If not, one that is in a block is empty, which saves reading it.
   virtual bool wants_value() const { return true; }
 };
 

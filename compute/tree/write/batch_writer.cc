@@ -235,7 +235,7 @@ void BatchWriter::PlanOne(Planning& planning, size_t position, const GetJob::Ans
   std::optional<Modification::Stored> stored;
   if (answer.verdict != Verdict::kAbsent) {
     if (answer.kind == Kind::kLong) return;
-    value = wants_value ? answer.stored : std::string_view();
+    value = has_unread_block ? std::string_view() : answer.stored;
     const bool has_read_block = answer.kind == Kind::kBlock && !has_unread_block;
     const std::string_view bytes =
         has_read_block ? std::string_view(reinterpret_cast<const char*>(&answer.reference),

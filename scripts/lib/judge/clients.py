@@ -148,9 +148,9 @@ class Client(threading.Thread):
         keys = keys_of(self.era, cell, theme)
         if self.random.random() < 0.02:
             return self.jostle(keys[0])
-        if self.random.random() < 0.06:
+        if theme != "large" and self.random.random() < 0.06:
             return self.watch_and_execute(cell, theme, keys)
-        count = self.random.choice((1, 1, 1, 1, 1, 1, 2, 3)) if theme != "pairs" else 1
+        count = self.random.choice((1, 1, 1, 1, 1, 1, 2, 3)) if theme not in ("pairs", "large") else 1
         self.exchange([(cell, self.workload.unit(theme, keys)) for _ in range(count)])
         # In bursts: what comes without a pause competes.
         if self.random.random() < 0.2:

@@ -7,8 +7,9 @@ from judge.model import SCRIPTS
 
 TIMES_MS = (1, 1, 1, 2, 2, 3, 4, 5, 10, 20, 50, 200, 1000)
 FIELDS = (b"a", b"b", b"c")
+BALLAST = b"." * 40_000  # a hash that has it is large
 MEMBERS = (b"x", b"y", b"z", b"w")
-THEMES = ("strings", "strings", "counters", "locks", "hashes", "sets", "bits", "anything", "pairs", "pairs")
+THEMES = ("strings", "strings", "counters", "locks", "hashes", "sets", "bits", "anything", "pairs", "pairs", "large")
 
 
 @dataclass
@@ -112,6 +113,16 @@ class Workload:
             (6, lambda: ("EVAL", "visit", key, b"n", self.new_value())), (10, lambda: self.of_time(key)), (2, ("DEL", key)),
             (1, ("TYPE", key)))
 
+    def large(self, key):
+        """A hash that becomes large with one field, and then has a key for each: no command is on two of them, since they are not atomic, and
+        none is sent before the last one's answer, since those of different fields take effect in any order."""
+        field = self.random.choice(FIELDS)
+        return self.pick(
+            (12, lambda: ("HSET", key, field, self.new_value())), (10, lambda: ("HINCRBY", key, b"n", "1")), (12, ("HGET", key, field)),
+            (5, ("HGET", key, b"n")), (6, ("HDEL", key, field)), (3, ("HDEL", key, b"n")), (5, ("HSET", key, b"ballast", BALLAST)),
+            (4, ("HDEL", key, b"ballast")), (4, lambda: self.of_time(key)), (1, ("DEL", key)), (2, ("TYPE", key)), (2, ("EXISTS", key)),
+            (2, lambda: ("SET", key, self.new_value(), "NX")))
+
     def sets(self, key):
         some = self.random.sample(MEMBERS, self.random.randint(1, 2))
         return self.pick(
@@ -147,7 +158,7 @@ class Workload:
         key = keys[index]
         if theme == "pairs" and self.random.random() < 0.35:
             return self.of_pair(theme, keys)
-        if self.random.random() < 0.12:
+        if theme != "large" and self.random.random() < 0.12:
             return transaction("run", (index,), self.commands(theme, key))
         if theme in ("strings", "counters", "locks", "pairs") and self.random.random() < 0.05:
             words = self.pick((5, ("GOSSAMER.SCAN", key)), (1, ("GOSSAMER.DELRANGE", key)))
