@@ -568,6 +568,19 @@ bool RemoteAllocator::GiveUpUnused() {
          });
 }
 
+uint64_t RemoteAllocator::KeptBytes() {
+  const std::lock_guard lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [size, freed] : freed_blocks_) bytes += uint64_t{size.first} * freed.all.size();
+  for (const auto& [server, state] : state_) {
+    bytes += uint64_t{node_bytes_} * state.freed_nodes.size();
+    for (const std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
+      for (const Extent& extent : *extents) bytes += extent.end - extent.next;
+    }
+  }
+  return bytes;
+}
+
 void RemoteAllocator::LeaveUnused() {
   for (auto& [size, freed] : freed_blocks_) {
     const auto [bytes, server] = size;

@@ -144,6 +144,9 @@ class RemoteAllocator {
   // another kind. Freed blocks do not wait for their grace: late readers notice the change. Returns
   // whether memory is, or is to be, given back.
   bool GiveUpUnused();
+  // What it has for later allocations: unused parts of extents, freed nodes and freed blocks.
+  // Cost: one step for each size of freed blocks and for each extent, under the mutex.
+  uint64_t KeptBytes();
   // Gives up the memory that the renewal has offered, which others have given back: it is theirs as
   // well from then on. Best effort: what is refused, or of unknown outcome, is offered again if it
   // still waits.

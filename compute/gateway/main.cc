@@ -30,6 +30,7 @@
 #include "common/unique_fd.h"
 #include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/connection/listener.h"
+#include "compute/gateway/eviction/evicting_store.h"
 #include "compute/gateway/gateway.h"
 #include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
@@ -98,6 +99,13 @@ DEFINE_uint32(
     sweep_after_s, 60,
     "give back the memory of compute servers that ended without doing so, after about so many "
     "seconds, by reading the whole tree; of several compute servers one does it; 0: never");
+DEFINE_string(evict, "none",
+              "what becomes of keys when the store's memory is full: none: they stay, and writes are "
+              "refused; ttl: of those that expire, the soonest go; lru: those go that are used "
+              "least and longest ago");
+DEFINE_string(max_memory, "0",
+              "with --evict: memory of the whole store beyond which keys go; give all compute "
+              "servers of a store the same (default: that of its memory servers, less a tenth)");
 DEFINE_uint32(wait, 0, "seconds to wait for the store to be there");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
 
@@ -118,8 +126,12 @@ constexpr int kStoreLookMs = 500;
 // A store that is served, and what looks after it.
 struct AttendedStore {
   std::unique_ptr<Store> store;
+  std::unique_ptr<EvictingStore> evicting = {};  // null without --evict
   std::unique_ptr<AutoSweeper> sweeper = {};  // null without --sweep_after_s
   std::unique_ptr<StoreWatch> watch = {};
+
+  // What clients are served.
+  Store& served() const { return evicting == nullptr ? *store : *evicting; }
 };
 
 // SIGHUP as a descriptor, in place of the end of the process. Requires (unchecked): called before
@@ -198,6 +210,22 @@ Status AddCertificate(GatewayOptions& options) {
   return Ok();
 }
 
+// null without --evict.
+Result<std::shared_ptr<EvictionFigures>> EvictionFromFlags() {
+  constexpr uint64_t kLeast = uint64_t{1} << 20;
+  const Result<EvictionPolicy> policy = ParseEvictionPolicy(FLAGS_evict);
+  if (!policy) return WrongFlag("evict", policy.error().message);
+  BOOST_OUTCOME_TRY(max_memory, ParseSizeFlag("max_memory", FLAGS_max_memory));
+  if (policy.value() == EvictionPolicy::kNone) {
+    if (max_memory != 0) return WrongFlag("max_memory", "give --evict, too, or leave it out");
+    return std::shared_ptr<EvictionFigures>();
+  }
+  if (max_memory != 0 && max_memory < kLeast) {
+    return WrongFlag("max_memory", "give 1 MiB or more");
+  }
+  return std::make_shared<EvictionFigures>(EvictionOptions{policy.value(), max_memory});
+}
+
 Result<GatewayOptions> OptionsFromFlags() {
   GatewayOptions options;
   options.listen = SplitAtCommas(FLAGS_redis);
@@ -223,6 +251,8 @@ Result<GatewayOptions> OptionsFromFlags() {
   options.max_query_bytes = max_query_bytes;
   options.client_memory_bytes = client_memory;
   options.slow_log = {FLAGS_slowlog_slower_than_us, FLAGS_slowlog_entries};
+  BOOST_OUTCOME_TRY(eviction, EvictionFromFlags());
+  options.eviction = std::move(eviction);
   BOOST_OUTCOME_TRYV(CheckNumbers(options));
   return options;
 }
@@ -236,10 +266,20 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   options.rdma = fabric.rdma;
   options.connection_timeout_ms = fabric.connection_timeout_ms;
   options.reconnect_ms = FLAGS_reconnect_ms;
-  options.sessions = FLAGS_threads;
+  options.sessions = FLAGS_threads + (FLAGS_evict == "none" ? 0 : 1);
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;
   return options;
+}
+
+// A store to serve. `eviction`: null without --evict.
+Result<AttendedStore> ToServe(std::unique_ptr<Store> store, EvictionFigures* eviction) {
+  AttendedStore attended{std::move(store)};
+  if (eviction != nullptr) {
+    BOOST_OUTCOME_TRY(evicting, EvictingStore::Open(*attended.store, *eviction));
+    attended.evicting = std::move(evicting);
+  }
+  return attended;
 }
 
 // Starts what looks after the store.
@@ -256,24 +296,27 @@ Status Attend(AttendedStore& attended) {
 }
 
 // What --admin shows of both. They outlive it.
-AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway) {
+AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway,
+                      const EvictionFigures* eviction) {
   const Store& store = *attended.store;
   StoreWatch& watch = *attended.watch;
   const AutoSweeper* const sweeper = attended.sweeper.get();
   return {.families =
-              [&store, metrics = gateway.metrics(), &memory = gateway.memory(), sweeper] {
+              [&store, metrics = gateway.metrics(), &memory = gateway.memory(), sweeper, eviction] {
                 Families families;
                 AddDeviceOf(store, families);
                 metrics->AddTo(families);
+                if (eviction != nullptr) eviction->AddTo(families);
                 memory.AddTo(families);
                 if (sweeper != nullptr) sweeper->AddTo(families);
                 return families.Take();
               },
           .state =
-              [&store, metrics = gateway.metrics(), &watch, sweeper] {
+              [&store, metrics = gateway.metrics(), &watch, sweeper, eviction] {
                 nlohmann::ordered_json state = watch.State();
                 state.update(metrics->State());
                 state["hot_leaves"] = HotLeavesState(store);
+                if (eviction != nullptr) state["eviction"] = eviction->State();
                 if (sweeper != nullptr) state["sweeps"] = sweeper->State();
                 return state;
               },
@@ -321,7 +364,7 @@ void LogStop(const Stop& stop) {
 // the next call if that store cannot be used yet. `admin` may be null. Errors: what a next try does
 // not mend, such as another fabric.
 Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* admin,
-                      AttendedStore& attended) {
+                      EvictionFigures* eviction, AttendedStore& attended) {
   const auto may_come = [](const Error& error) {
     return error.code == Code::kNotFound || error.code == Code::kNodeUnreachable ||
            error.code == Code::kFenced || error.code == Code::kContended;
@@ -329,11 +372,13 @@ Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* a
   Result<std::unique_ptr<Store>> store = Store::Open(open);
   if (!store && may_come(store.error())) return Ok();
   if (!store) return store.error();
-  AttendedStore next{std::move(store.value())};
+  Result<AttendedStore> to_serve = ToServe(std::move(store.value()), eviction);
+  if (!to_serve) return may_come(to_serve.error()) ? Ok() : Status(to_serve.error());
+  AttendedStore& next = to_serve.value();
   BOOST_OUTCOME_TRYV(Attend(next));
-  const Status used = gateway.Use(*next.store);
+  const Status used = gateway.Use(next.served());
   if (!used) return may_come(used.error()) ? Ok() : used;
-  if (admin != nullptr) admin->Serve(ServedBy(next, gateway));
+  if (admin != nullptr) admin->Serve(ServedBy(next, gateway, eviction));
   std::swap(attended, next);
   LOG(WARNING) << "store '" << open.store
                << "' is another one now: it was created anew, or has gone back to what was saved. "
@@ -364,12 +409,15 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
                ? UsageError(kProgram, store.error().message)
                : Failure(kProgram, store.error().message);
   }
-  AttendedStore attended{std::move(store.value())};
-  const auto gateway = Gateway::Start(options, *attended.store);
+  EvictionFigures* const eviction = options.eviction.get();
+  Result<AttendedStore> to_serve = ToServe(std::move(store.value()), eviction);
+  if (!to_serve) return Failure(kProgram, to_serve.error().message);
+  AttendedStore& attended = to_serve.value();
+  const auto gateway = Gateway::Start(options, attended.served());
   if (!gateway) return Failure(kProgram, gateway.error().message);
   const Status is_attended = Attend(attended);
   if (!is_attended) return Failure(kProgram, is_attended.error().message);
-  if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value()));
+  if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value(), eviction));
   std::string line = "gossamer-compute ready: store " + open.store + ", " +
                      AddressesOf(*gateway.value()) +
                      (admin != nullptr ? ", admin " + admin->address() : "");
@@ -387,7 +435,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
     signalfd_siginfo one;
     if (read(hangups.get(), &one, sizeof one) > 0) AnswerHangup(options.tls.get());
     if (attended.watch->IsGone() && !stop.raised()) {
-      goes_on = ServeNextStore(open, *gateway.value(), admin, attended);
+      goes_on = ServeNextStore(open, *gateway.value(), admin, eviction, attended);
     }
   }
   if (goes_on) LogStop(stop);

@@ -1,0 +1,158 @@
+#include "compute/gateway/eviction/evictor.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "common/random_id.h"
+#include "compute/gateway/eviction/victim_choice.h"
+
+namespace gossamer::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between two looks at the memory: while it fills up, and before that.
+constexpr milliseconds kShortRest{10};
+constexpr milliseconds kLongRest{100};
+constexpr milliseconds kTendRest{1000};
+// The thread begins to evict so much below the limit, so that writes need not.
+constexpr uint64_t kMarginShare = 64;
+// The memory fills up once so much of the limit is used: seven eighths.
+constexpr uint64_t kFillingShare = 8;
+// A compute server that evicts and does not write gives back more than this share of the limit,
+// which others may need.
+constexpr uint64_t kHoardShare = 32;
+// A write brings more than its value: its entry, and nodes that split. Evicted keys bring less than
+// their bytes as long as their leaves are not merged.
+constexpr uint64_t kEvictedPerWritten = 2;
+constexpr int kMostCalls = 64;  // of one batch
+// Of a refused write, before it is tried again.
+constexpr uint64_t kLeastRoom = uint64_t{64} << 10;
+constexpr std::chrono::microseconds kPause{500};
+
+// Runs a task of a session that does nothing else.
+template <typename T>
+T RunOn(Session& session, Task<T> task) {
+  std::optional<T> result;
+  session.Spawn([](Task<T> own, std::optional<T>& to) -> Task<void> {
+    to.emplace(co_await std::move(own));
+  }(std::move(task), result));
+  session.WaitAll();
+  return std::move(*result);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Evictor>> Evictor::Start(Store& store, EvictionFigures& figures) {
+  assert(figures.options.policy != EvictionPolicy::kNone);
+  std::unique_ptr<Evictor> evictor(new Evictor(store, figures));
+  BOOST_OUTCOME_TRY(session, store.NewSession());
+  evictor->session_ = std::move(session);
+  BOOST_OUTCOME_TRYV(RunOn(*evictor->session_, evictor->Look(*evictor->session_)));
+  if (figures.options.policy == EvictionPolicy::kLru) {
+    evictor->heat_ = std::make_unique<KeyHeat>(KeyHeat::BytesFor(evictor->limit()), RandomId());
+  }
+  BOOST_OUTCOME_TRYV(evictor->thread_.Start("evict keys", [&own = *evictor] { own.Run(); }));
+  return evictor;
+}
+
+Task<Status> Evictor::Look(Session& session) {
+  BOOST_OUTCOME_CO_TRY(level, co_await session.AsyncMemoryLevel());
+  figures_.limit_bytes.store(figures_.options.LimitOf(level.heap_bytes), std::memory_order_relaxed);
+  figures_.used_bytes.store(static_cast<int64_t>(level.used_bytes()), std::memory_order_relaxed);
+  has_others_.store(level.compute_servers > 1, std::memory_order_relaxed);
+  kept_bytes_ = level.kept_bytes;
+  co_return Ok();
+}
+
+Task<uint64_t> Evictor::Evict(Session& session, uint64_t wanted_bytes) {
+  VictimChoice choice(heat_.get(),
+                      {.now_ms = session.StoreTimeMs(),
+                       .has_others = has_others_.load(std::memory_order_relaxed),
+                       .wanted_bytes = wanted_bytes},
+                      next_seed_.fetch_add(1, std::memory_order_relaxed));
+  const Result<EvictedKeys> evicted = co_await session.AsyncEvict(choice);
+  if (!evicted) {
+    LOG_EVERY_T(WARNING, 10) << "keys cannot be evicted now: " << evicted.error().ToString();
+    in_vain_.fetch_add(1, std::memory_order_relaxed);
+    co_return 0;
+  }
+  const EvictedKeys& done = evicted.value();
+  if (done.deleted != 0) {
+    in_vain_.store(0, std::memory_order_relaxed);
+  } else {
+    in_vain_.fetch_add(1, std::memory_order_relaxed);
+  }
+  figures_.evicted_keys.fetch_add(done.deleted, std::memory_order_relaxed);
+  figures_.evicted_bytes.fetch_add(done.bytes, std::memory_order_relaxed);
+  figures_.used_bytes.fetch_sub(static_cast<int64_t>(done.bytes), std::memory_order_relaxed);
+  if (done.keys_in_store > 0) {
+    // An average of the last dozens of estimates.
+    constexpr double kNews = 1.0 / 32;
+    const auto known = static_cast<double>(keys_in_store());
+    const double average = known == 0 ? done.keys_in_store
+                                      : known + kNews * (done.keys_in_store - known);
+    figures_.keys_in_store.store(static_cast<uint64_t>(average) + 1, std::memory_order_relaxed);
+  }
+  co_return done.bytes;
+}
+
+Task<void> Evictor::MakeRoom(Session& session, uint64_t bytes) {
+  if (IsInVain()) co_return;
+  figures_.delayed_writes.fetch_add(1, std::memory_order_relaxed);
+  uint64_t freed = 0;
+  for (int calls = 0; calls < kMostCalls && freed < kEvictedPerWritten * bytes; ++calls) {
+    const int64_t used = figures_.used_bytes.load(std::memory_order_relaxed);
+    if (used <= static_cast<int64_t>(limit()) || IsInVain()) co_return;
+    freed += co_await Evict(session, 0);
+  }
+}
+
+Task<bool> Evictor::MakeRoomFor(Session& session, Refusal& refusal) {
+  const uint64_t wanted = std::max(2 * refusal.wanted_bytes, kLeastRoom);
+  uint64_t freed = 0;
+  uint64_t in_vain = 0;
+  while (freed < wanted) {
+    if (in_vain >= kMostInVain || Clock::now() >= refusal.until) co_return false;
+    const uint64_t bytes = co_await Evict(session, refusal.wanted_bytes);
+    freed += bytes;
+    in_vain = bytes == 0 ? in_vain + 1 : 0;
+  }
+  // Leaves that have become sparse are merged by another thread.
+  co_await session.AsyncSleep(kPause);
+  co_return true;
+}
+
+void Evictor::Run() {
+  milliseconds rest{0};
+  while (thread_.Rest(rest)) rest = RunOn(*session_, RunOnce());
+}
+
+Task<milliseconds> Evictor::RunOnce() {
+  const Status seen = co_await Look(*session_);
+  if (!seen) co_return kLongRest;
+  const auto limit_bytes = static_cast<int64_t>(limit());
+  const int64_t margin = limit_bytes / static_cast<int64_t>(kMarginShare);
+  const auto used = [this] { return figures_.used_bytes.load(std::memory_order_relaxed); };
+  const int64_t before = used();
+  const bool is_written = std::exchange(used_before_, before) < before;
+  if (const Clock::time_point now = Clock::now(); now - tended_ >= kTendRest) {
+    tended_ = now;
+    if (heat_ != nullptr) heat_->Tend();
+    in_vain_.store(0, std::memory_order_relaxed);
+    const bool is_hoard = kept_bytes_ > static_cast<uint64_t>(limit_bytes) / kHoardShare;
+    if (is_hoard && !is_written && has_others_) co_await session_->AsyncGiveBackMemory();
+  }
+  uint64_t freed = 0;
+  while (used() > limit_bytes - margin && freed < static_cast<uint64_t>(margin) && !IsInVain()) {
+    freed += co_await Evict(*session_, 0);
+  }
+  if (freed != 0) co_return milliseconds(1);
+  const int64_t filling = limit_bytes - limit_bytes / static_cast<int64_t>(kFillingShare);
+  co_return before > filling ? kShortRest : kLongRest;
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,88 @@
+#include "compute/gateway/eviction/victim_choice.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace gossamer::gateway {
+namespace {
+
+// Coldness may be negative, ranks are not.
+constexpr int kLeastColdness = -65'536;
+
+bool HasExpiredBy(const EvictionCandidate& candidate, uint64_t now_ms) {
+  return !candidate.expiry.is_never() && candidate.expiry.at_ms() <= now_ms;
+}
+
+}  // namespace
+
+void VictimChoice::Choose(std::span<EvictionCandidate> candidates) {
+  std::vector<EvictionCandidate*> all;
+  std::vector<EvictionCandidate*> large;
+  for (EvictionCandidate& one : candidates) {
+    one.goes = HasExpiredBy(one, circumstances_.now_ms);
+    const bool may_go = !one.goes && (heat_ != nullptr || !one.expiry.is_never());
+    if (!may_go) continue;
+    all.push_back(&one);
+    if (one.bytes >= circumstances_.wanted_bytes) large.push_back(&one);
+  }
+  // The gap that a key leaves is of use for a value of its size.
+  const std::vector<EvictionCandidate*>& chosen = large.empty() ? all : large;
+  heat_ == nullptr ? ChooseSoonest(chosen) : ChooseColdest(chosen);
+}
+
+size_t VictimChoice::Take(std::vector<Ranked>& ranked, double share) {
+  const double wanted = static_cast<double>(ranked.size()) * std::clamp(share, 0.0, 1.0);
+  const double fraction = static_cast<double>(random_.Next() >> 11) * 0x1p-53;
+  const size_t count = std::min(static_cast<size_t>(wanted + fraction), ranked.size());
+  const auto end = ranked.begin() + static_cast<ptrdiff_t>(count);
+  std::ranges::partial_sort(ranked, end, std::ranges::greater(), &Ranked::rank);
+  for (auto one = ranked.begin(); one != end; ++one) one->candidate->goes = true;
+  return count;
+}
+
+void VictimChoice::ChooseSoonest(const std::vector<EvictionCandidate*>& candidates) {
+  std::vector<Ranked> ranked;
+  for (EvictionCandidate* one : candidates) ranked.push_back({one, ~one->expiry.at_ms()});
+  const size_t taken = Take(ranked, kShare);
+  if (taken != 0) latest_ms_ = ranked[taken - 1].candidate->expiry.at_ms();
+}
+
+void VictimChoice::ChooseColdest(const std::vector<EvictionCandidate*>& candidates) {
+  std::vector<Ranked> unknown;
+  std::array<std::vector<Ranked>, KeyHeat::kGroups> known;
+  for (EvictionCandidate* one : candidates) {
+    const std::optional<int> coldness = heat_->ColdnessOf(one->key_hash);
+    if (coldness) {
+      const auto rank = static_cast<uint64_t>(*coldness - kLeastColdness);
+      known[heat_->GroupOf(one->key_hash)].push_back({one, rank});
+    } else {
+      unknown.push_back({one, random_.Next()});
+    }
+  }
+  const size_t all_known = candidates.size() - unknown.size();
+  double share = kShare;
+  if (!circumstances_.has_others && !unknown.empty()) {
+    // They are the coldest: known ones make up for what they are too few of.
+    const double wanted = kShare * static_cast<double>(candidates.size());
+    const double of_unknown = wanted / static_cast<double>(unknown.size());
+    takes_unknown_ = Take(unknown, of_unknown) != 0;
+    const double rest = std::max(wanted - static_cast<double>(unknown.size()), 0.0);
+    share = all_known == 0 ? 0 : rest / static_cast<double>(all_known);
+  } else {
+    takes_unknown_ = Take(unknown, kShareOfUnknown) != 0;
+  }
+  for (size_t group = 0; group < KeyHeat::kGroups; ++group) {
+    const size_t taken = Take(known[group], share);
+    if (taken == 0) continue;
+    coldest_[group] = static_cast<int>(known[group][taken - 1].rank) + kLeastColdness;
+  }
+}
+
+bool VictimChoice::StillGoes(uint64_t key_hash, Expiry expiry) {
+  if (heat_ == nullptr) return !expiry.is_never() && expiry.at_ms() <= latest_ms_;
+  const std::optional<int> coldness = heat_->ColdnessOf(key_hash);
+  if (!coldness) return takes_unknown_;
+  return *coldness >= coldest_[heat_->GroupOf(key_hash)];
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,68 @@
+// VictimChoice: which of some drawn keys go.
+//
+// An eighth of them goes: of the coldest, as KeyHeat tells, or of those that expire, the soonest.
+// What has expired already goes in any case.
+//
+// Keys of which this gateway knows nothing were not used through it for long, or ever. If it is the
+// only one of the store, they are the coldest. If there are others, these may use them: then only
+// a 32nd of them goes, drawn by chance.
+//
+// Thread-safety: as EvictionChoice.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "common/random.h"
+#include "compute/gateway/eviction/key_heat.h"
+#include "gossamer/eviction.h"
+
+namespace gossamer::gateway {
+
+class VictimChoice final : public EvictionChoice {
+ public:
+  static constexpr double kShare = 1.0 / 8;
+  static constexpr double kShareOfUnknown = 1.0 / 32;
+
+  struct Circumstances {
+    uint64_t now_ms = 0;        // the store's time
+    bool has_others = false;    // other compute servers use the store
+    // Memory of so many bytes in one piece was refused: keys that give back as much come first.
+    uint64_t wanted_bytes = 0;
+  };
+
+  // `heat`: null: keys that expire go, and no others.
+  VictimChoice(const KeyHeat* heat, const Circumstances& circumstances, uint64_t seed)
+      : heat_(heat), circumstances_(circumstances), random_(seed) {
+    coldest_.fill(std::numeric_limits<int>::max());
+  }
+
+  void Choose(std::span<EvictionCandidate> candidates) override;
+  // Whether it is as cold, or expires as soon, as the others that were chosen.
+  bool StillGoes(uint64_t key_hash, Expiry expiry) override;
+
+ private:
+  struct Ranked {
+    EvictionCandidate* candidate;
+    uint64_t rank;  // the highest first
+  };
+
+  // Marks a share of them, those with the highest rank, which are the first ones then. Returns how
+  // many. An eighth of 10 is one, or sometimes two.
+  size_t Take(std::vector<Ranked>& ranked, double share);
+  void ChooseSoonest(const std::vector<EvictionCandidate*>& candidates);
+  void ChooseColdest(const std::vector<EvictionCandidate*>& candidates);
+
+  const KeyHeat* const heat_;
+  const Circumstances circumstances_;
+  Random random_;
+  uint64_t latest_ms_ = 0;  // of keys that were chosen because they expire
+  bool takes_unknown_ = false;
+  std::array<int, KeyHeat::kGroups> coldest_{};  // the least coldness that was chosen
+};
+
+}  // namespace gossamer::gateway
