@@ -360,7 +360,8 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Asker asker,
                                                                std::optional<ServerId> near,
                                                                Wanted wanted) {
   Result<Piece> piece = co_await TryAll(asker, near, wanted);
-  if (piece || piece.error().code != Code::kExhausted || !GiveUpUnused()) co_return piece;
+  if (piece || piece.error().code != Code::kExhausted || keeps_unused_) co_return piece;
+  if (!GiveUpUnused()) co_return piece;
   // What was freed here may be enough.
   co_await GiveBackReturns(asker.scheduler);
   for (int i = 0; i < kMostWaits && returns_under_way_ != 0; ++i) {
@@ -566,6 +567,14 @@ bool RemoteAllocator::GiveUpUnused() {
   return returns_under_way_ != 0 || std::ranges::any_of(returns_, [](const auto& each) {
            return !each.second.ranges.empty();
          });
+}
+
+std::vector<bool> RemoteAllocator::AreOurs(std::span<const BlockPtr> blocks) {
+  std::vector<bool> are_ours;
+  are_ours.reserve(blocks.size());
+  const std::lock_guard lock(mutex_);
+  for (const BlockPtr block : blocks) are_ours.push_back(IsOurs(block.server(), block.offset()));
+  return are_ours;
 }
 
 uint64_t RemoteAllocator::KeptBytes() {

@@ -266,7 +266,9 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   options.rdma = fabric.rdma;
   options.connection_timeout_ms = fabric.connection_timeout_ms;
   options.reconnect_ms = FLAGS_reconnect_ms;
-  options.sessions = FLAGS_threads + (FLAGS_evict == "none" ? 0 : 1);
+  const bool evicts = FLAGS_evict != "none";
+  options.sessions = FLAGS_threads + (evicts ? 1 : 0);
+  options.makes_room = evicts;
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;
   return options;

@@ -362,7 +362,7 @@ Task<Result<EvictedKeys>> FakeSession::AsyncEvict(EvictionChoice& choice) {
     return Expiry::FromStored(found == state_.expires_at.end() ? 0 : found->second);
   };
   for (const std::string& key : keys) {
-    candidates.push_back({KeyHash(key), expiry_of(key), FakeStore::kKeyBytes});
+    candidates.push_back({KeyHash(key), expiry_of(key), FakeStore::kKeyBytes, 0});
   }
   choice.Choose(candidates);
   EvictedKeys evicted;

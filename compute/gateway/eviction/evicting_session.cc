@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proto/key.h"
+#include "proto/value_block.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -58,6 +59,28 @@ Task<void> EvictingSession::AsyncMultiGet(std::span<const std::string_view> keys
   heat_->Advance(keys.size(), evictor_.keys_in_store());
 }
 
+template <typename Write, typename BytesOf>
+Task<void> EvictingSession::TryAgain(std::span<Status> results, Write write, BytesOf bytes_of) {
+  Evictor::Refusal refusal;
+  std::vector<size_t> places;
+  for (;;) {
+    places.clear();
+    refusal.bytes = 0;
+    refusal.wanted_blocks.clear();
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!IsRefused(results[i])) continue;
+      places.push_back(i);
+      refusal.bytes += bytes_of(i);
+      refusal.wanted_blocks.push_back(BlockBytes(static_cast<uint32_t>(bytes_of(i))));
+    }
+    if (places.empty()) co_return;
+    const bool goes_on = co_await evictor_.MakeRoomFor(*session_, refusal);
+    if (!goes_on) break;
+    co_await write(places);
+  }
+  evictor_.NoteFailures(places.size());
+}
+
 template <typename Write>
 Task<Status> EvictingSession::WriteOne(std::string_view key, uint64_t bytes, Write write) {
   if (heat_ != nullptr) heat_->Refresh(KeyHash(key));
@@ -66,11 +89,10 @@ Task<Status> EvictingSession::WriteOne(std::string_view key, uint64_t bytes, Wri
   Status status = co_await write();
   if (!IsRefused(status)) co_return status;
   Status results[] = {std::move(status)};
-  co_await TryAgain(bytes, results, [&write, &results](const std::vector<size_t>&) {
-    return [](Write& again, Status& result) -> Task<void> {
-      result = co_await again();
-    }(write, results[0]);
-  });
+  const auto again = [&write, &results](const std::vector<size_t>&) -> Task<void> {
+    results[0] = co_await write();
+  };
+  co_await TryAgain(results, again, [bytes](size_t) { return bytes; });
   co_return std::move(results[0]);
 }
 
@@ -105,25 +127,24 @@ Task<void> EvictingSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
                                           std::span<Status> results) {
   assert(results.size() == pairs.size());
   uint64_t bytes = 0;
-  uint64_t longest = 0;
   for (const KeyValueView& pair : pairs) {
     bytes += BytesOf(pair.key, pair.value);
-    longest = std::max<uint64_t>(longest, pair.value.size());
     if (heat_ != nullptr) heat_->Refresh(KeyHash(pair.key));
   }
   const bool has_room = evictor_.HasRoomFor(bytes);
   if (!has_room) co_await evictor_.MakeRoom(*session_, bytes);
   co_await session_->AsyncMultiPut(pairs, results);
   if (std::ranges::none_of(results, IsRefused)) co_return;
-  std::vector<KeyValueView> again;
-  std::vector<Status> again_results;
-  co_await TryAgain(longest, results, [&](const std::vector<size_t>& places) -> Task<void> {
-    again.clear();
-    for (const size_t place : places) again.push_back(pairs[place]);
-    again_results.assign(places.size(), Ok());
-    co_await session_->AsyncMultiPut(again, again_results);
-    for (size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(again_results[i]);
-  });
+  std::vector<KeyValueView> refused;
+  std::vector<Status> refused_results;
+  const auto again = [&](const std::vector<size_t>& places) -> Task<void> {
+    refused.clear();
+    for (const size_t place : places) refused.push_back(pairs[place]);
+    refused_results.assign(places.size(), Ok());
+    co_await session_->AsyncMultiPut(refused, refused_results);
+    for (size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(refused_results[i]);
+  };
+  co_await TryAgain(results, again, [&](size_t place) { return pairs[place].value.size(); });
 }
 
 Task<void> EvictingSession::AsyncMultiModify(std::span<const KeyModifier> modifiers,
@@ -138,33 +159,16 @@ Task<void> EvictingSession::AsyncMultiModify(std::span<const KeyModifier> modifi
   if (!has_room) co_await evictor_.MakeRoom(*session_, bytes);
   co_await session_->AsyncMultiModify(modifiers, results);
   if (std::ranges::none_of(results, IsRefused)) co_return;
-  std::vector<KeyModifier> again;
-  std::vector<Status> again_results;
-  co_await TryAgain(0, results, [&](const std::vector<size_t>& places) -> Task<void> {
-    again.clear();
-    for (const size_t place : places) again.push_back(modifiers[place]);
-    again_results.assign(places.size(), Ok());
-    co_await session_->AsyncMultiModify(again, again_results);
-    for (size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(again_results[i]);
-  });
-}
-
-template <typename Write>
-Task<void> EvictingSession::TryAgain(uint64_t longest, std::span<Status> results, Write write) {
-  Evictor::Refusal refusal;
-  refusal.wanted_bytes = longest;
-  std::vector<size_t> places;
-  for (;;) {
-    places.clear();
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (IsRefused(results[i])) places.push_back(i);
-    }
-    if (places.empty()) co_return;
-    const bool goes_on = co_await evictor_.MakeRoomFor(*session_, refusal);
-    if (!goes_on) break;
-    co_await write(places);
-  }
-  evictor_.NoteFailures(places.size());
+  std::vector<KeyModifier> refused;
+  std::vector<Status> refused_results;
+  const auto again = [&](const std::vector<size_t>& places) -> Task<void> {
+    refused.clear();
+    for (const size_t place : places) refused.push_back(modifiers[place]);
+    refused_results.assign(places.size(), Ok());
+    co_await session_->AsyncMultiModify(refused, refused_results);
+    for (size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(refused_results[i]);
+  };
+  co_await TryAgain(results, again, [](size_t) { return kBytesOfChange; });
 }
 
 }  // namespace gossamer::gateway

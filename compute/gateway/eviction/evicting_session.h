@@ -84,9 +84,9 @@ class EvictingSession final : public Session {
   template <typename Write>
   Task<Status> WriteOne(std::string_view key, uint64_t bytes, Write write);
   // Tries those of `results` again that were refused for want of memory: `write(places)` makes a
-  // task that does.
-  template <typename Write>
-  Task<void> TryAgain(uint64_t longest, std::span<Status> results, Write write);
+  // task that does. `bytes_of(place)`: of the value.
+  template <typename Write, typename BytesOf>
+  Task<void> TryAgain(std::span<Status> results, Write write, BytesOf bytes_of);
 
   const std::unique_ptr<Session> session_;
   Evictor& evictor_;

@@ -68,11 +68,11 @@ Task<Status> Evictor::Look(Session& session) {
   co_return Ok();
 }
 
-Task<uint64_t> Evictor::Evict(Session& session, uint64_t wanted_bytes) {
+Task<uint64_t> Evictor::Evict(Session& session, std::span<const uint64_t> wanted_blocks) {
   VictimChoice choice(heat_.get(),
                       {.now_ms = session.StoreTimeMs(),
                        .has_others = has_others_.load(std::memory_order_relaxed),
-                       .wanted_bytes = wanted_bytes},
+                       .wanted_blocks = wanted_blocks},
                       next_seed_.fetch_add(1, std::memory_order_relaxed));
   const Result<EvictedKeys> evicted = co_await session.AsyncEvict(choice);
   if (!evicted) {
@@ -107,21 +107,26 @@ Task<void> Evictor::MakeRoom(Session& session, uint64_t bytes) {
   for (int calls = 0; calls < kMostCalls && freed < kEvictedPerWritten * bytes; ++calls) {
     const int64_t used = figures_.used_bytes.load(std::memory_order_relaxed);
     if (used <= static_cast<int64_t>(limit()) || IsInVain()) co_return;
-    freed += co_await Evict(session, 0);
+    freed += co_await Evict(session, {});
   }
 }
 
 Task<bool> Evictor::MakeRoomFor(Session& session, Refusal& refusal) {
-  const uint64_t wanted = std::max(2 * refusal.wanted_bytes, kLeastRoom);
+  std::ranges::sort(refusal.wanted_blocks);
+  const uint64_t wanted = std::max(refusal.bytes, kLeastRoom);
   uint64_t freed = 0;
   uint64_t in_vain = 0;
   while (freed < wanted) {
     if (in_vain >= kMostInVain || Clock::now() >= refusal.until) co_return false;
-    const uint64_t bytes = co_await Evict(session, refusal.wanted_bytes);
+    const uint64_t bytes = co_await Evict(session, refusal.wanted_blocks);
     freed += bytes;
     in_vain = bytes == 0 ? in_vain + 1 : 0;
   }
-  // Leaves that have become sparse are merged by another thread.
+  // What was freed may be right for other sizes only, or for nodes: the memory servers join it.
+  if (++refusal.tries % 2 == 0) {
+    co_await session.AsyncGiveBackMemory();
+  }
+  // Freed blocks have their grace, and sparse leaves are merged by another thread.
   co_await session.AsyncSleep(kPause);
   co_return true;
 }
@@ -148,7 +153,7 @@ Task<milliseconds> Evictor::RunOnce() {
   }
   uint64_t freed = 0;
   while (used() > limit_bytes - margin && freed < static_cast<uint64_t>(margin) && !IsInVain()) {
-    freed += co_await Evict(*session_, 0);
+    freed += co_await Evict(*session_, {});
   }
   if (freed != 0) co_return milliseconds(1);
   const int64_t filling = limit_bytes - limit_bytes / static_cast<int64_t>(kFillingShare);

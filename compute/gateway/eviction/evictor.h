@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "common/resting_thread.h"
 #include "common/status.h"
@@ -58,7 +60,9 @@ class Evictor {
   // One write's tries after it was refused.
   struct Refusal {
     Clock::time_point until = Clock::now() + kPatience;
-    uint64_t wanted_bytes = 0;  // of its largest value
+    std::vector<uint64_t> wanted_blocks{};  // the sizes of blocks that its values want
+    uint64_t bytes = 0;                     // of all these values
+    int tries = 0;
   };
   // Evicts for a write that was refused. Returns whether it is to be tried again.
   Task<bool> MakeRoomFor(Session& session, Refusal& refusal);
@@ -76,7 +80,7 @@ class Evictor {
   // Asks the memory servers.
   Task<Status> Look(Session& session);
   // Draws keys once. Returns about how many bytes are free now; 0 also after a failure.
-  Task<uint64_t> Evict(Session& session, uint64_t wanted_bytes);
+  Task<uint64_t> Evict(Session& session, std::span<const uint64_t> wanted_blocks);
   void Run();
   // What the thread does between two rests. Returns how long to rest.
   Task<std::chrono::milliseconds> RunOnce();

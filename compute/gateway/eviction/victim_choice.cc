@@ -17,16 +17,17 @@ bool HasExpiredBy(const EvictionCandidate& candidate, uint64_t now_ms) {
 
 void VictimChoice::Choose(std::span<EvictionCandidate> candidates) {
   std::vector<EvictionCandidate*> all;
-  std::vector<EvictionCandidate*> large;
+  std::vector<EvictionCandidate*> fitting;
   for (EvictionCandidate& one : candidates) {
     one.goes = HasExpiredBy(one, circumstances_.now_ms);
     const bool may_go = !one.goes && (heat_ != nullptr || !one.expiry.is_never());
     if (!may_go) continue;
     all.push_back(&one);
-    if (one.bytes >= circumstances_.wanted_bytes) large.push_back(&one);
+    const bool fits =
+        one.is_own && std::ranges::binary_search(circumstances_.wanted_blocks, one.block_bytes);
+    if (fits) fitting.push_back(&one);
   }
-  // The gap that a key leaves is of use for a value of its size.
-  const std::vector<EvictionCandidate*>& chosen = large.empty() ? all : large;
+  const std::vector<EvictionCandidate*>& chosen = fitting.empty() ? all : fitting;
   heat_ == nullptr ? ChooseSoonest(chosen) : ChooseColdest(chosen);
 }
 
@@ -48,11 +49,11 @@ void VictimChoice::ChooseSoonest(const std::vector<EvictionCandidate*>& candidat
 }
 
 void VictimChoice::ChooseColdest(const std::vector<EvictionCandidate*>& candidates) {
-  std::vector<Ranked> unknown;
+  std::vector<Ranked> unknown;  // or of others
   std::array<std::vector<Ranked>, KeyHeat::kGroups> known;
   for (EvictionCandidate* one : candidates) {
     const std::optional<int> coldness = heat_->ColdnessOf(one->key_hash);
-    if (coldness) {
+    if (coldness && (one->is_own || !circumstances_.has_others)) {
       const auto rank = static_cast<uint64_t>(*coldness - kLeastColdness);
       known[heat_->GroupOf(one->key_hash)].push_back({one, rank});
     } else {
@@ -60,17 +61,20 @@ void VictimChoice::ChooseColdest(const std::vector<EvictionCandidate*>& candidat
     }
   }
   const size_t all_known = candidates.size() - unknown.size();
+  // Where there are few to choose among, this gateway has begun of late.
+  const bool spares_unknown = circumstances_.has_others && all_known * 8 >= unknown.size();
   double share = kShare;
-  if (!circumstances_.has_others && !unknown.empty()) {
-    // They are the coldest: known ones make up for what they are too few of.
+  if (!unknown.empty()) {
     const double wanted = kShare * static_cast<double>(candidates.size());
-    const double of_unknown = wanted / static_cast<double>(unknown.size());
-    takes_unknown_ = Take(unknown, of_unknown) != 0;
+    const double share_of_unknown =
+        spares_unknown ? kShareOfOthers : wanted / static_cast<double>(unknown.size());
+    for (size_t i = Take(unknown, share_of_unknown); i-- > 0;) {
+      taken_unknown_.push_back(unknown[i].candidate->key_hash);
+    }
     const double rest = std::max(wanted - static_cast<double>(unknown.size()), 0.0);
-    share = all_known == 0 ? 0 : rest / static_cast<double>(all_known);
-  } else {
-    takes_unknown_ = Take(unknown, kShareOfUnknown) != 0;
+    if (!spares_unknown) share = all_known == 0 ? 0 : rest / static_cast<double>(all_known);
   }
+  std::ranges::sort(taken_unknown_);
   for (size_t group = 0; group < KeyHeat::kGroups; ++group) {
     const size_t taken = Take(known[group], share);
     if (taken == 0) continue;
@@ -81,7 +85,7 @@ void VictimChoice::ChooseColdest(const std::vector<EvictionCandidate*>& candidat
 bool VictimChoice::StillGoes(uint64_t key_hash, Expiry expiry) {
   if (heat_ == nullptr) return !expiry.is_never() && expiry.at_ms() <= latest_ms_;
   const std::optional<int> coldness = heat_->ColdnessOf(key_hash);
-  if (!coldness) return takes_unknown_;
+  if (!coldness || std::ranges::binary_search(taken_unknown_, key_hash)) return true;
   return *coldness >= coldest_[heat_->GroupOf(key_hash)];
 }
 

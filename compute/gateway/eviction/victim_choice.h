@@ -4,8 +4,12 @@
 // What has expired already goes in any case.
 //
 // Keys of which this gateway knows nothing were not used through it for long, or ever. If it is the
-// only one of the store, they are the coldest. If there are others, these may use them: then only
-// a 32nd of them goes, drawn by chance.
+// only one of the store, they are the coldest.
+//
+// If there are others, these may use such keys, and those that they have put. So each gateway chooses
+// among the keys that were put through it, whose memory it gets back at once. Of all others, and of
+// those that it does not know, only a 64th goes, drawn by chance: that many were put through a
+// gateway that is gone, or are used by nobody.
 //
 // Thread-safety: as EvictionChoice.
 #pragma once
@@ -26,13 +30,13 @@ namespace gossamer::gateway {
 class VictimChoice final : public EvictionChoice {
  public:
   static constexpr double kShare = 1.0 / 8;
-  static constexpr double kShareOfUnknown = 1.0 / 32;
+  static constexpr double kShareOfOthers = 1.0 / 64;
 
   struct Circumstances {
     uint64_t now_ms = 0;        // the store's time
     bool has_others = false;    // other compute servers use the store
-    // Memory of so many bytes in one piece was refused: keys that give back as much come first.
-    uint64_t wanted_bytes = 0;
+    // Blocks of these sizes were refused, which are sorted: keys that give back such come first.
+    std::span<const uint64_t> wanted_blocks = {};
   };
 
   // `heat`: null: keys that expire go, and no others.
@@ -61,7 +65,7 @@ class VictimChoice final : public EvictionChoice {
   const Circumstances circumstances_;
   Random random_;
   uint64_t latest_ms_ = 0;  // of keys that were chosen because they expire
-  bool takes_unknown_ = false;
+  std::vector<uint64_t> taken_unknown_;  // hashes, sorted
   std::array<int, KeyHeat::kGroups> coldest_{};  // the least coldness that was chosen
 };
 

@@ -43,14 +43,24 @@ struct Drawn {
 
 Drawn CandidatesOf(Tree& tree, const DrawnLeaves& leaves) {
   Drawn drawn;
+  std::vector<size_t> with_block;
+  std::vector<BlockPtr> pointers;
   for (const DrawnLeaf& leaf : leaves.leaves) {
     ForEachEntry(tree, leaf, [&](const Entry& entry) {
       const uint64_t block = entry.has_block() ? BlockBytes(entry.block().length) : 0;
       drawn.candidates.push_back({entry.key_hash(), Expiry::FromStored(entry.expires_at),
-                                  block + entry.key.size() + entry.StoredAndExpiryBytes()});
+                                  block + entry.key.size() + entry.StoredAndExpiryBytes(), block});
+      if (entry.has_block()) {
+        with_block.push_back(drawn.candidates.size() - 1);
+        pointers.push_back(entry.block().ptr());
+      }
       drawn.keys.emplace_back(entry.key);
       drawn.blocks.push_back(entry.is_long() ? std::optional(entry.block()) : std::nullopt);
     });
+  }
+  const std::vector<bool> are_ours = tree.shared_allocator().AreOurs(pointers);
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    drawn.candidates[with_block[i]].is_own = are_ours[i];
   }
   return drawn;
 }
