@@ -33,6 +33,7 @@ nlohmann::ordered_json EvictionFigures::State() const {
           {"limit_bytes", limit_bytes.load()},
           {"used_bytes", NotNegative(used_bytes)},
           {"keys_in_store", keys_in_store.load()},
+          {"half_life", half_life.load()},
           {"evicted_keys", evicted_keys.load()},
           {"evicted_bytes", evicted_bytes.load()},
           {"delayed_writes", delayed_writes.load()},

@@ -26,6 +26,7 @@ struct EvictionFigures {
   // and then, and adds what it writes itself.
   std::atomic<int64_t> used_bytes = 0;
   std::atomic<uint64_t> keys_in_store = 0;  // an estimate
+  std::atomic<double> half_life = 0;        // KeyHeat::half_life; 0: it does not matter
   std::atomic<uint64_t> evicted_keys = 0;   // by this gateway, as are these
   std::atomic<uint64_t> evicted_bytes = 0;
   std::atomic<uint64_t> delayed_writes = 0;  // calls that waited until others keys were evicted

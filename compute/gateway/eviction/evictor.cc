@@ -69,7 +69,7 @@ Task<Status> Evictor::Look(Session& session) {
 }
 
 Task<uint64_t> Evictor::Evict(Session& session, std::span<const uint64_t> wanted_blocks) {
-  VictimChoice choice(heat_.get(),
+  VictimChoice choice(heat_.get(), recent_,
                       {.now_ms = session.StoreTimeMs(),
                        .has_others = has_others_.load(std::memory_order_relaxed),
                        .wanted_blocks = wanted_blocks},
@@ -146,7 +146,10 @@ Task<milliseconds> Evictor::RunOnce() {
   const bool is_written = std::exchange(used_before_, before) < before;
   if (const Clock::time_point now = Clock::now(); now - tended_ >= kTendRest) {
     tended_ = now;
-    if (heat_ != nullptr) heat_->Tend();
+    if (heat_ != nullptr) {
+      heat_->Tend();
+      figures_.half_life.store(heat_->half_life(), std::memory_order_relaxed);
+    }
     in_vain_.store(0, std::memory_order_relaxed);
     const bool is_hoard = kept_bytes_ > static_cast<uint64_t>(limit_bytes) / kHoardShare;
     if (is_hoard && !is_written && has_others_) co_await session_->AsyncGiveBackMemory();

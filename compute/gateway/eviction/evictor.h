@@ -24,6 +24,7 @@
 #include "common/task.h"
 #include "compute/gateway/eviction/eviction_figures.h"
 #include "compute/gateway/eviction/key_heat.h"
+#include "compute/gateway/eviction/victim_choice.h"
 #include "gossamer/store.h"
 
 namespace gossamer::gateway {
@@ -88,6 +89,7 @@ class Evictor {
   Store& store_;
   EvictionFigures& figures_;
   std::unique_ptr<KeyHeat> heat_;
+  RecentColdness recent_;
   std::atomic<bool> has_others_ = false;
   std::atomic<uint64_t> in_vain_ = 0;  // calls in a row that found no key to evict
   std::atomic<uint64_t> next_seed_ = 0;

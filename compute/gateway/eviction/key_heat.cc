@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kLeastTable = 4096;
 constexpr uint64_t kMostTable = uint64_t{64} << 20;
 constexpr uint64_t kTableShare = 16;
+// Of fewer keys, time goes on as of so many.
+constexpr uint64_t kLeastKeys = 100;
 // A choice is made whenever so many uses for each key have been noted.
 constexpr double kUsesPerChoice = 0.25;
 // What a miss counts at the next choice.
@@ -68,7 +70,10 @@ std::atomic<uint32_t>& KeyHeat::Find(const Place& place, bool& is_known) {
   size_t coldest = 0;
   int most = std::numeric_limits<int>::min();
   for (size_t i = 0; i < kWays; ++i) {
-    if (seen[i] == 0) return bucket.slots[i];
+    if (seen[i] == 0) {
+      known_keys_.fetch_add(1, std::memory_order_relaxed);
+      return bucket.slots[i];
+    }
     const auto tag = static_cast<uint16_t>(seen[i] >> 16);
     const int coldness = Coldness(static_cast<uint16_t>(seen[i]), NowOf(GroupOfTag(tag)));
     if (coldness <= most) continue;
@@ -111,7 +116,8 @@ void KeyHeat::Missed(uint64_t key_hash) {
 }
 
 void KeyHeat::Advance(uint64_t uses, uint64_t keys_in_store) {
-  const double keys = static_cast<double>(std::max<uint64_t>(keys_in_store, 1));
+  if (keys_in_store == 0) keys_in_store = known_keys_.load(std::memory_order_relaxed);
+  const double keys = static_cast<double>(std::max(keys_in_store, kLeastKeys));
   const double steps = static_cast<double>(uses) * kSteps * (1 << kFractionBits) / keys;
   const size_t leader = leader_.load(std::memory_order_relaxed);
   for (size_t group = 0; group < kGroups; ++group) {
@@ -119,13 +125,12 @@ void KeyHeat::Advance(uint64_t uses, uint64_t keys_in_store) {
     clocks_[group].fetch_add(static_cast<uint64_t>(steps / half_life), std::memory_order_relaxed);
   }
   const uint64_t since = uses_.fetch_add(uses, std::memory_order_relaxed) + uses;
-  if (static_cast<double>(since) >= kUsesPerChoice * keys) Choose(keys_in_store);
+  if (static_cast<double>(since) >= kUsesPerChoice * keys) Choose(kUsesPerChoice * keys);
 }
 
-void KeyHeat::Choose(uint64_t keys_in_store) {
+void KeyHeat::Choose(double least_uses) {
   const std::unique_lock lock(choice_mutex_, std::try_to_lock);
-  const double least = kUsesPerChoice * static_cast<double>(keys_in_store);
-  if (!lock || static_cast<double>(uses_.load(std::memory_order_relaxed)) < least) return;
+  if (!lock || static_cast<double>(uses_.load(std::memory_order_relaxed)) < least_uses) return;
   uses_.store(0, std::memory_order_relaxed);
   for (size_t i = 0; i < kLeaders; ++i) {
     const uint64_t misses = misses_[i].exchange(0, std::memory_order_relaxed);
@@ -150,7 +155,8 @@ void KeyHeat::Tend() {
       const size_t group = GroupOfTag(static_cast<uint16_t>(seen >> 16));
       if (seen == 0 || !is_due[group]) continue;
       if (Coldness(static_cast<uint16_t>(seen), NowOf(group)) < kForgottenAge) continue;
-      slot.compare_exchange_strong(seen, 0, std::memory_order_relaxed);
+      const bool is_free = slot.compare_exchange_strong(seen, 0, std::memory_order_relaxed);
+      if (is_free) known_keys_.fetch_sub(1, std::memory_order_relaxed);
     }
   }
 }

@@ -57,7 +57,8 @@ class KeyHeat {
   void Refresh(uint64_t key_hash);
   // A known key was looked for, and is not in the store.
   void Missed(uint64_t key_hash);
-  // Time goes on by so many uses. `keys_in_store`: about. Now and then lets the large group follow
+  // Time goes on by so many uses. `keys_in_store`: about; 0: not known, then as many as the table
+  // has. Now and then lets the large group follow
   // another leader.
   void Advance(uint64_t uses, uint64_t keys_in_store);
   // Forgets keys that have not been used for 1,000 half-lives, where that is due: call every few
@@ -100,10 +101,11 @@ class KeyHeat {
   }
   // The slot of the key, or the one that it is to have: a free one, or the coldest key's.
   std::atomic<uint32_t>& Find(const Place& place, bool& is_known);
-  void Choose(uint64_t keys_in_store);
+  void Choose(double least_uses);
 
   const uint64_t seed_;
   std::vector<Bucket> buckets_;
+  std::atomic<uint64_t> known_keys_ = 0;  // in the table, about
   std::array<std::atomic<uint64_t>, kGroups> clocks_{};  // steps, with a fraction
   std::array<std::atomic<uint64_t>, kLeaders> misses_{};
   std::atomic<uint64_t> uses_ = 0;  // since the last choice

@@ -9,11 +9,35 @@ namespace {
 // Coldness may be negative, ranks are not.
 constexpr int kLeastColdness = -65'536;
 
+uint64_t RankOf(int coldness) { return static_cast<uint64_t>(coldness - kLeastColdness); }
+int ColdnessOf(uint64_t rank) { return static_cast<int>(rank) + kLeastColdness; }
+
 bool HasExpiredBy(const EvictionCandidate& candidate, uint64_t now_ms) {
   return !candidate.expiry.is_never() && candidate.expiry.at_ms() <= now_ms;
 }
 
 }  // namespace
+
+int RecentColdness::Add(size_t group, std::span<const int> coldness, double share) {
+  std::vector<int> sorted;
+  {
+    const std::lock_guard guard(mutex_);
+    std::vector<int>& recent = recent_[group];
+    for (const int one : coldness) {
+      if (recent.size() < kMost) {
+        recent.push_back(one);
+      } else {
+        recent[next_[group]++ % kMost] = one;
+      }
+    }
+    sorted = recent;
+  }
+  if (sorted.empty()) return std::numeric_limits<int>::max();
+  const auto behind = static_cast<size_t>((1 - share) * static_cast<double>(sorted.size()));
+  const auto place = sorted.begin() + static_cast<ptrdiff_t>(std::min(behind, sorted.size() - 1));
+  std::ranges::nth_element(sorted, place);
+  return *place;
+}
 
 void VictimChoice::Choose(std::span<EvictionCandidate> candidates) {
   std::vector<EvictionCandidate*> all;
@@ -41,6 +65,22 @@ size_t VictimChoice::Take(std::vector<Ranked>& ranked, double share) {
   return count;
 }
 
+size_t VictimChoice::TakeColdest(size_t group, std::vector<Ranked>& ranked, double share) {
+  std::vector<int> coldness;
+  for (const Ranked& one : ranked) coldness.push_back(ColdnessOf(one.rank));
+  const int least = recent_.Add(group, coldness, share);
+  std::ranges::sort(ranked, std::ranges::greater(), &Ranked::rank);
+  // Many may be as cold as each other: of those a share goes.
+  const auto most = static_cast<size_t>(share * static_cast<double>(ranked.size())) + 1;
+  const auto goes = [&](size_t place) {
+    const int one = ColdnessOf(ranked[place].rank);
+    return one > least || (one == least && place < most);
+  };
+  size_t count = 0;
+  while (count < ranked.size() && goes(count)) ranked[count++].candidate->goes = true;
+  return count;
+}
+
 void VictimChoice::ChooseSoonest(const std::vector<EvictionCandidate*>& candidates) {
   std::vector<Ranked> ranked;
   for (EvictionCandidate* one : candidates) ranked.push_back({one, ~one->expiry.at_ms()});
@@ -54,8 +94,7 @@ void VictimChoice::ChooseColdest(const std::vector<EvictionCandidate*>& candidat
   for (EvictionCandidate* one : candidates) {
     const std::optional<int> coldness = heat_->ColdnessOf(one->key_hash);
     if (coldness && (one->is_own || !circumstances_.has_others)) {
-      const auto rank = static_cast<uint64_t>(*coldness - kLeastColdness);
-      known[heat_->GroupOf(one->key_hash)].push_back({one, rank});
+      known[heat_->GroupOf(one->key_hash)].push_back({one, RankOf(*coldness)});
     } else {
       unknown.push_back({one, random_.Next()});
     }
@@ -76,9 +115,12 @@ void VictimChoice::ChooseColdest(const std::vector<EvictionCandidate*>& candidat
   }
   std::ranges::sort(taken_unknown_);
   for (size_t group = 0; group < KeyHeat::kGroups; ++group) {
-    const size_t taken = Take(known[group], share);
-    if (taken == 0) continue;
-    coldest_[group] = static_cast<int>(known[group][taken - 1].rank) + kLeastColdness;
+    if (known[group].empty() || share == 0) continue;
+    // All that fit are to be judged by each other: one of them must go.
+    const size_t taken = circumstances_.wanted_blocks.empty()
+                             ? TakeColdest(group, known[group], share)
+                             : Take(known[group], share);
+    if (taken != 0) coldest_[group] = ColdnessOf(known[group][taken - 1].rank);
   }
 }
 

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,23 @@
 #include "gossamer/eviction.h"
 
 namespace gossamer::gateway {
+
+// How cold the keys of each group were that were drawn of late: a few candidates are judged by all of
+// these, so that the coldest of three hot keys stays.
+//
+// Thread-safety: all threads.
+class RecentColdness {
+ public:
+  // Adds those of a group. Returns from which coldness on a key is among the coldest `share`.
+  int Add(size_t group, std::span<const int> coldness, double share);
+
+ private:
+  static constexpr size_t kMost = 2048;
+
+  std::mutex mutex_;
+  std::array<std::vector<int>, KeyHeat::kGroups> recent_;  // guarded by mutex_
+  std::array<size_t, KeyHeat::kGroups> next_{};            // likewise; the oldest, once it is full
+};
 
 class VictimChoice final : public EvictionChoice {
  public:
@@ -39,9 +57,10 @@ class VictimChoice final : public EvictionChoice {
     std::span<const uint64_t> wanted_blocks = {};
   };
 
-  // `heat`: null: keys that expire go, and no others.
-  VictimChoice(const KeyHeat* heat, const Circumstances& circumstances, uint64_t seed)
-      : heat_(heat), circumstances_(circumstances), random_(seed) {
+  // `heat`: null: keys that expire go, and no others. Both must outlive it.
+  VictimChoice(const KeyHeat* heat, RecentColdness& recent, const Circumstances& circumstances,
+               uint64_t seed)
+      : heat_(heat), recent_(recent), circumstances_(circumstances), random_(seed) {
     coldest_.fill(std::numeric_limits<int>::max());
   }
 
@@ -61,7 +80,11 @@ class VictimChoice final : public EvictionChoice {
   void ChooseSoonest(const std::vector<EvictionCandidate*>& candidates);
   void ChooseColdest(const std::vector<EvictionCandidate*>& candidates);
 
+  // The same for keys of a group that are known: those that are cold beside others of late.
+  size_t TakeColdest(size_t group, std::vector<Ranked>& ranked, double share);
+
   const KeyHeat* const heat_;
+  RecentColdness& recent_;
   const Circumstances circumstances_;
   Random random_;
   uint64_t latest_ms_ = 0;  // of keys that were chosen because they expire

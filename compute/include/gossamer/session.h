@@ -227,9 +227,9 @@ class Session {
 
   // Draws some leaves, and deletes those of their keys that `choice` picks, as `Delete` would do it,
   // unless it says otherwise once the key is locked. What has expired goes along. `choice` must live
-  // until the task ends. Any part of the tree is drawn with about equal probability, but the leaves
-  // of one call are near each other. Errors: as for deletes, without NotFound.
-  // Cost: 1 RT for each level of the tree and for each of 8 leaves, and the deletes.
+  // until the task ends. Any part of the tree is drawn with about equal probability. Errors: as for
+  // deletes, without NotFound.
+  // Cost: 4 RT for each level of the tree, 1 RT for each of 8 leaves, and the deletes.
   virtual Task<Result<EvictedKeys>> AsyncEvict(EvictionChoice& choice) = 0;
   // Errors: NodeUnreachable. Cost: 1 RT for each memory server.
   virtual Task<Result<MemoryLevel>> AsyncMemoryLevel() = 0;

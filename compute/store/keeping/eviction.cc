@@ -1,5 +1,6 @@
 #include "compute/store/keeping/eviction.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -13,8 +14,10 @@
 namespace gossamer {
 namespace {
 
-// Their keys are some 200, of small records: enough to tell the coldest tenth of all.
-constexpr size_t kLeavesDrawn = 8;
+// Their keys are some 200, of small records: enough to tell the coldest tenth of all. Keys near each
+// other may have come together, and be as cold as each other: so they are of several parents.
+constexpr int kParents = 4;
+constexpr size_t kLeavesOfEach = 2;
 
 // Deletes a key that goes, once its lock is held.
 class Evict final : public ValueModifier {
@@ -41,11 +44,11 @@ struct Drawn {
   std::vector<std::optional<BlockRef>> blocks;  // of long keys
 };
 
-Drawn CandidatesOf(Tree& tree, const DrawnLeaves& leaves) {
+Drawn CandidatesOf(Tree& tree, const std::vector<DrawnLeaf>& leaves) {
   Drawn drawn;
   std::vector<size_t> with_block;
   std::vector<BlockPtr> pointers;
-  for (const DrawnLeaf& leaf : leaves.leaves) {
+  for (const DrawnLeaf& leaf : leaves) {
     ForEachEntry(tree, leaf, [&](const Entry& entry) {
       const uint64_t block = entry.has_block() ? BlockBytes(entry.block().length) : 0;
       drawn.candidates.push_back({entry.key_hash(), Expiry::FromStored(entry.expires_at),
@@ -69,12 +72,23 @@ Drawn CandidatesOf(Tree& tree, const DrawnLeaves& leaves) {
 
 Task<Result<EvictedKeys>> EvictSome(Tree& tree, Random& random, EvictionChoice& choice) {
   EvictedKeys evicted;
-  BOOST_OUTCOME_CO_TRY(leaves, co_await DrawLeaves(tree, random, kLeavesDrawn));
-  if (leaves.leaves.empty()) co_return evicted;
+  std::vector<DrawnLeaf> leaves;
+  double leaves_in_tree = 0;
+  for (int i = 0; i < kParents; ++i) {
+    BOOST_OUTCOME_CO_TRY(some, co_await DrawLeaves(tree, random, kLeavesOfEach));
+    leaves_in_tree += some.leaves_in_tree / kParents;
+    const auto is_drawn = [&leaves](const DrawnLeaf& leaf) {
+      return std::ranges::find(leaves, leaf.pointer, &DrawnLeaf::pointer) != leaves.end();
+    };
+    for (DrawnLeaf& leaf : some.leaves) {
+      if (!is_drawn(leaf)) leaves.push_back(std::move(leaf));
+    }
+  }
+  if (leaves.empty()) co_return evicted;
   Drawn drawn = CandidatesOf(tree, leaves);
   evicted.candidates = drawn.candidates.size();
-  evicted.keys_in_store = leaves.leaves_in_tree * static_cast<double>(drawn.candidates.size()) /
-                          static_cast<double>(leaves.leaves.size());
+  evicted.keys_in_store = leaves_in_tree * static_cast<double>(drawn.candidates.size()) /
+                          static_cast<double>(leaves.size());
   choice.Choose(drawn.candidates);
   std::vector<size_t> victims;
   for (size_t i = 0; i < drawn.candidates.size(); ++i) {
