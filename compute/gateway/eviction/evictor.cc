@@ -25,6 +25,8 @@ constexpr uint64_t kFillingShare = 8;
 // A compute server that evicts and does not write gives back more than this share of the limit,
 // which others may need.
 constexpr uint64_t kHoardShare = 32;
+// So does each, where compute servers keep more than this share of the limit beyond it.
+constexpr uint64_t kBeyondShare = 8;
 // A write brings more than its value: its entry, and nodes that split. Evicted keys bring less than
 // their bytes as long as their leaves are not merged.
 constexpr uint64_t kEvictedPerWritten = 2;
@@ -65,6 +67,7 @@ Task<Status> Evictor::Look(Session& session) {
   figures_.used_bytes.store(static_cast<int64_t>(level.used_bytes()), std::memory_order_relaxed);
   has_others_.store(level.compute_servers > 1, std::memory_order_relaxed);
   kept_bytes_ = level.kept_bytes;
+  handed_out_bytes_ = level.heap_bytes - level.free_bytes;
   co_return Ok();
 }
 
@@ -151,8 +154,10 @@ Task<milliseconds> Evictor::RunOnce() {
       figures_.half_life.store(heat_->half_life(), std::memory_order_relaxed);
     }
     in_vain_.store(0, std::memory_order_relaxed);
-    const bool is_hoard = kept_bytes_ > static_cast<uint64_t>(limit_bytes) / kHoardShare;
-    if (is_hoard && !is_written && has_others_) co_await session_->AsyncGiveBackMemory();
+    const bool is_hoard = kept_bytes_ > limit() / kHoardShare;
+    const bool is_of_no_use = has_others_ && !is_written;
+    const bool is_beyond = handed_out_bytes_ > limit() + limit() / kBeyondShare;
+    if (is_hoard && (is_of_no_use || is_beyond)) co_await session_->AsyncGiveBackMemory();
   }
   uint64_t freed = 0;
   while (used() > limit_bytes - margin && freed < static_cast<uint64_t>(margin) && !IsInVain()) {

@@ -96,6 +96,7 @@ class Evictor {
   // Of the thread.
   std::unique_ptr<Session> session_;
   uint64_t kept_bytes_ = 0;
+  uint64_t handed_out_bytes_ = 0;
   int64_t used_before_ = 0;
   Clock::time_point tended_{};
   RestingThread thread_;  // uses all of the above
