@@ -99,10 +99,11 @@ DEFINE_uint32(
     sweep_after_s, 60,
     "give back the memory of compute servers that ended without doing so, after about so many "
     "seconds, by reading the whole tree; of several compute servers one does it; 0: never");
-DEFINE_string(evict, "none",
-              "what becomes of keys when the store's memory is full: none: they stay, and writes are "
-              "refused; ttl: of those that expire, the soonest go; lru: those go that are used "
-              "least and longest ago");
+DEFINE_string(
+    evict, "none",
+    "what becomes of keys when the store's memory is full: none: they stay, and writes are "
+    "refused; ttl: of those that expire, the soonest go; lru: those go that are used "
+    "least and longest ago");
 DEFINE_string(max_memory, "0",
               "with --evict: memory of the whole store beyond which keys go; give all compute "
               "servers of a store the same (default: that of its memory servers, less a tenth)");
@@ -127,7 +128,7 @@ constexpr int kStoreLookMs = 500;
 struct AttendedStore {
   std::unique_ptr<Store> store;
   std::unique_ptr<EvictingStore> evicting = {};  // null without --evict
-  std::unique_ptr<AutoSweeper> sweeper = {};  // null without --sweep_after_s
+  std::unique_ptr<AutoSweeper> sweeper = {};     // null without --sweep_after_s
   std::unique_ptr<StoreWatch> watch = {};
 
   // What clients are served.

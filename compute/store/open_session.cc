@@ -119,8 +119,8 @@ Task<Result<EvictedKeys>> OpenSession::AsyncEvict(EvictionChoice& choice) {
 Task<Result<MemoryLevel>> OpenSession::AsyncMemoryLevel() {
   MemoryLevel level;
   for (const ServerInfo* server : shared_.servers.All()) {
-    BOOST_OUTCOME_CO_TRY(stat, co_await CallControl<control::StatReply>(
-                                   *endpoint_, server->id, control::StatRequest{}));
+    BOOST_OUTCOME_CO_TRY(stat, co_await CallControl<control::StatReply>(*endpoint_, server->id,
+                                                                        control::StatRequest{}));
     level.heap_bytes += stat.usage.heap_bytes;
     level.free_bytes += stat.usage.free_bytes + stat.waiting_bytes;
     level.compute_servers = std::max(level.compute_servers, stat.compute_servers);

@@ -209,8 +209,8 @@ class FakeSession final : public Session {
     const bool exists = state_.map.contains(key);
     if (exists && !update) return MakeError(Code::kAlreadyExists);
     if (!exists && !insert) return MakeError(Code::kNotFound);
-    const uint64_t room = state_.key_memory == 0 ? state_.max_keys
-                                                 : state_.key_memory / FakeStore::kKeyBytes;
+    const uint64_t room =
+        state_.key_memory == 0 ? state_.max_keys : state_.key_memory / FakeStore::kKeyBytes;
     if (!exists && state_.map.size() >= room) {
       return MakeError(Code::kExhausted, "1 server, 0 of 64 chunks free");
     }

@@ -20,9 +20,7 @@ uint64_t BytesOf(std::string_view key, std::string_view value) {
   return key.size() + value.size() + kBytesBeside;
 }
 
-bool IsRefused(const Status& status) {
-  return !status && status.error().code == Code::kExhausted;
-}
+bool IsRefused(const Status& status) { return !status && status.error().code == Code::kExhausted; }
 
 }  // namespace
 

@@ -38,8 +38,7 @@ class EvictingSession final : public Session {
   Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override;
   Task<Status> AsyncDelete(std::string_view key) override { return session_->AsyncDelete(key); }
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override;
-  Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
-                           std::span<Status> results) override;
+  Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override;
   Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
                               std::span<Status> results) override {
     return session_->AsyncMultiDelete(keys, results);

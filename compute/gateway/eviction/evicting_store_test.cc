@@ -120,7 +120,8 @@ TEST_F(RealEvictionTest, ManyTimesItsMemoryIsPutWithoutARefusal) {
     for (uint64_t i = 0; i < 64; ++i) {
       // Long keys are in blocks.
       if (i % 16 == 0) keys[i] += std::string(150, 'k');
-      pairs.push_back({keys[i], std::string_view(bytes).substr(0, 100 + (batch * 64 + i) * 37 % 5000), {}});
+      pairs.push_back(
+          {keys[i], std::string_view(bytes).substr(0, 100 + (batch * 64 + i) * 37 % 5000), {}});
     }
     std::vector<Status> results(pairs.size(), Ok());
     session_->MultiPut(pairs, results);

@@ -29,14 +29,10 @@ void EvictionFigures::AddTo(Families& families) const {
 }
 
 nlohmann::ordered_json EvictionFigures::State() const {
-  return {{"policy", RedisNameOf(options.policy)},
-          {"limit_bytes", limit_bytes.load()},
-          {"used_bytes", NotNegative(used_bytes)},
-          {"keys_in_store", keys_in_store.load()},
-          {"half_life", half_life.load()},
-          {"evicted_keys", evicted_keys.load()},
-          {"evicted_bytes", evicted_bytes.load()},
-          {"delayed_writes", delayed_writes.load()},
+  return {{"policy", RedisNameOf(options.policy)}, {"limit_bytes", limit_bytes.load()},
+          {"used_bytes", NotNegative(used_bytes)}, {"keys_in_store", keys_in_store.load()},
+          {"half_life", half_life.load()},         {"evicted_keys", evicted_keys.load()},
+          {"evicted_bytes", evicted_bytes.load()}, {"delayed_writes", delayed_writes.load()},
           {"failed_writes", failed_writes.load()}};
 }
 

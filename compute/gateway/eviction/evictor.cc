@@ -96,8 +96,8 @@ Task<uint64_t> Evictor::Evict(Session& session, std::span<const uint64_t> wanted
     // An average of the last dozens of estimates.
     constexpr double kNews = 1.0 / 32;
     const auto known = static_cast<double>(keys_in_store());
-    const double average = known == 0 ? done.keys_in_store
-                                      : known + kNews * (done.keys_in_store - known);
+    const double average =
+        known == 0 ? done.keys_in_store : known + kNews * (done.keys_in_store - known);
     figures_.keys_in_store.store(static_cast<uint64_t>(average) + 1, std::memory_order_relaxed);
   }
   co_return done.bytes;

@@ -74,7 +74,7 @@ class KeyHeat {
 
  private:
   static constexpr size_t kWays = 8;
-  static constexpr size_t kClasses = 32;   // of keys: a leader has one of them
+  static constexpr size_t kClasses = 32;    // of keys: a leader has one of them
   static constexpr int kFractionBits = 20;  // of the clocks, in steps
   // A heat may be so many steps above that of one use, now: the rest of 16 bits is for colder ones.
   static constexpr uint16_t kHottest = 1024;
@@ -105,13 +105,13 @@ class KeyHeat {
 
   const uint64_t seed_;
   std::vector<Bucket> buckets_;
-  std::atomic<uint64_t> known_keys_ = 0;  // in the table, about
+  std::atomic<uint64_t> known_keys_ = 0;                 // in the table, about
   std::array<std::atomic<uint64_t>, kGroups> clocks_{};  // steps, with a fraction
   std::array<std::atomic<uint64_t>, kLeaders> misses_{};
   std::atomic<uint64_t> uses_ = 0;  // since the last choice
   std::atomic<size_t> leader_ = 1;
   std::mutex choice_mutex_;
-  std::array<double, kLeaders> recent_misses_{};        // guarded by choice_mutex_
+  std::array<double, kLeaders> recent_misses_{};  // guarded by choice_mutex_
   std::array<uint64_t, kGroups> forgotten_at_{};  // by Tend
 };
 

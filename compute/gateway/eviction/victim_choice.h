@@ -51,8 +51,8 @@ class VictimChoice final : public EvictionChoice {
   static constexpr double kShareOfOthers = 1.0 / 64;
 
   struct Circumstances {
-    uint64_t now_ms = 0;        // the store's time
-    bool has_others = false;    // other compute servers use the store
+    uint64_t now_ms = 0;      // the store's time
+    bool has_others = false;  // other compute servers use the store
     // Blocks of these sizes were refused, which are sorted: keys that give back such come first.
     std::span<const uint64_t> wanted_blocks = {};
   };
@@ -87,8 +87,8 @@ class VictimChoice final : public EvictionChoice {
   RecentColdness& recent_;
   const Circumstances circumstances_;
   Random random_;
-  uint64_t latest_ms_ = 0;  // of keys that were chosen because they expire
-  std::vector<uint64_t> taken_unknown_;  // hashes, sorted
+  uint64_t latest_ms_ = 0;                       // of keys that were chosen because they expire
+  std::vector<uint64_t> taken_unknown_;          // hashes, sorted
   std::array<int, KeyHeat::kGroups> coldest_{};  // the least coldness that was chosen
 };
 

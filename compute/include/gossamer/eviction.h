@@ -14,14 +14,14 @@ namespace gossamer {
 
 // A key that was drawn.
 struct EvictionCandidate {
-  uint64_t key_hash = 0;  // KeyHash of the key (proto/key.h)
-  Expiry expiry;          // of At, or never
-  uint64_t bytes = 0;     // about the memory that its end gives back
+  uint64_t key_hash = 0;     // KeyHash of the key (proto/key.h)
+  Expiry expiry;             // of At, or never
+  uint64_t bytes = 0;        // about the memory that its end gives back
   uint64_t block_bytes = 0;  // of that, in a block, for the next value of about this size
   // Whether this compute server gets its memory at once. Otherwise its value was put by another one,
   // to which the memory goes.
   bool is_own = true;
-  bool goes = false;      // the choice
+  bool goes = false;  // the choice
 };
 
 class EvictionChoice {
@@ -39,7 +39,7 @@ class EvictionChoice {
 struct EvictedKeys {
   uint64_t candidates = 0;
   uint64_t deleted = 0;
-  uint64_t bytes = 0;         // about the memory of those
+  uint64_t bytes = 0;        // about the memory of those
   double keys_in_store = 0;  // an estimate, right on average; 0: the tree changed on the way
 };
 

@@ -42,9 +42,9 @@ Task<Result<DrawnLeaves>> DrawLeaves(Tree& tree, Random& random, size_t most) {
   }
   for (uint32_t level = root.level();; --level) {
     Result<InternalNode> internal = co_await tree.ReadInternal(node);
-    const bool has_changed = internal ? internal.value().level != level ||
-                                            internal.value().children.empty()
-                                      : internal.error().code == Code::kCorruption;
+    const bool has_changed =
+        internal ? internal.value().level != level || internal.value().children.empty()
+                 : internal.error().code == Code::kCorruption;
     if (has_changed) co_return drawn;
     if (!internal) co_return internal.error();
     std::vector<InternalNode::Child>& children = internal.value().children;
