@@ -360,8 +360,10 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Asker asker,
                                                                std::optional<ServerId> near,
                                                                Wanted wanted) {
   Result<Piece> piece = co_await TryAll(asker, near, wanted);
-  if (piece || piece.error().code != Code::kExhausted || keeps_unused_) co_return piece;
-  if (!GiveUpUnused()) co_return piece;
+  if (piece || piece.error().code != Code::kExhausted) co_return piece;
+  // Nodes are few, and blocks that are freed are of no use for them.
+  const bool may_give_up = !keeps_unused_ || wanted.kind == control::ExtentKind::kNodes;
+  if (!may_give_up || !GiveUpUnused()) co_return piece;
   // What was freed here may be enough.
   co_await GiveBackReturns(asker.scheduler);
   for (int i = 0; i < kMostWaits && returns_under_way_ != 0; ++i) {

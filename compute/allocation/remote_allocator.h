@@ -64,8 +64,8 @@ class RemoteAllocator {
   static constexpr std::chrono::milliseconds kGrace{5};
   static constexpr std::chrono::seconds kBetweenWaits{30};
 
-  // `patience`: see JudgeRefusal. `keeps_unused`: an allocation that all servers refuse does not
-  // have GiveUpUnused called first, and fails at once.
+  // `patience`: see JudgeRefusal. `keeps_unused`: a block that all servers refuse does
+  // not have GiveUpUnused called first, and its allocation fails at once.
   RemoteAllocator(const Servers& servers, StoreEvents& events, uint32_t node_bytes, uint64_t seed,
                   std::chrono::milliseconds patience = {}, bool keeps_unused = false)
       : servers_(servers),

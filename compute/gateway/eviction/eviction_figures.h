@@ -29,7 +29,7 @@ struct EvictionFigures {
   std::atomic<double> half_life = 0;        // KeyHeat::half_life; 0: it does not matter
   std::atomic<uint64_t> evicted_keys = 0;   // by this gateway, as are these
   std::atomic<uint64_t> evicted_bytes = 0;
-  std::atomic<uint64_t> delayed_writes = 0;  // calls that waited until others keys were evicted
+  std::atomic<uint64_t> delayed_writes = 0;  // calls that evicted keys first
   std::atomic<uint64_t> failed_writes = 0;   // keys that were refused, as too few could be evicted
 };
 

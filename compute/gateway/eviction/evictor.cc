@@ -34,6 +34,11 @@ constexpr int kMostCalls = 64;  // of one batch
 // Of a refused write, before it is tried again.
 constexpr uint64_t kLeastRoom = uint64_t{64} << 10;
 constexpr std::chrono::microseconds kPause{500};
+constexpr std::chrono::microseconds kLongPause{5000};
+// More evictions are of little use once so much of the limit is not used: a third.
+constexpr uint64_t kKeptShare = 3;
+// What compute servers keep is of use for many sizes at once: to give it back costs others more.
+constexpr int kTriesPerReturn = 8;
 
 // Runs a task of a session that does nothing else.
 template <typename T>
@@ -65,7 +70,7 @@ Task<Status> Evictor::Look(Session& session) {
   BOOST_OUTCOME_CO_TRY(level, co_await session.AsyncMemoryLevel());
   figures_.limit_bytes.store(figures_.options.LimitOf(level.heap_bytes), std::memory_order_relaxed);
   figures_.used_bytes.store(static_cast<int64_t>(level.used_bytes()), std::memory_order_relaxed);
-  has_others_.store(level.compute_servers > 1, std::memory_order_relaxed);
+  compute_servers_.store(std::max(level.compute_servers, 1U), std::memory_order_relaxed);
   kept_bytes_ = level.kept_bytes;
   handed_out_bytes_ = level.heap_bytes - level.free_bytes;
   co_return Ok();
@@ -74,7 +79,7 @@ Task<Status> Evictor::Look(Session& session) {
 Task<uint64_t> Evictor::Evict(Session& session, std::span<const uint64_t> wanted_blocks) {
   VictimChoice choice(heat_.get(), recent_,
                       {.now_ms = session.StoreTimeMs(),
-                       .has_others = has_others_.load(std::memory_order_relaxed),
+                       .compute_servers = compute_servers_.load(std::memory_order_relaxed),
                        .wanted_blocks = wanted_blocks},
                       next_seed_.fetch_add(1, std::memory_order_relaxed));
   const Result<EvictedKeys> evicted = co_await session.AsyncEvict(choice);
@@ -116,7 +121,11 @@ Task<void> Evictor::MakeRoom(Session& session, uint64_t bytes) {
 
 Task<bool> Evictor::MakeRoomFor(Session& session, Refusal& refusal) {
   std::ranges::sort(refusal.wanted_blocks);
-  const uint64_t wanted = std::max(refusal.bytes, kLeastRoom);
+  // Where much is evicted already, what is free is kept by compute servers, or in gaps: the memory
+  // servers join those of what is given back.
+  const int64_t used = figures_.used_bytes.load(std::memory_order_relaxed);
+  const bool is_kept = used < static_cast<int64_t>(limit() - limit() / kKeptShare);
+  const uint64_t wanted = is_kept ? 1 : std::max(refusal.bytes, kLeastRoom);
   uint64_t freed = 0;
   uint64_t in_vain = 0;
   while (freed < wanted) {
@@ -125,12 +134,9 @@ Task<bool> Evictor::MakeRoomFor(Session& session, Refusal& refusal) {
     freed += bytes;
     in_vain = bytes == 0 ? in_vain + 1 : 0;
   }
-  // What was freed may be right for other sizes only, or for nodes: the memory servers join it.
-  if (++refusal.tries % 2 == 0) {
-    co_await session.AsyncGiveBackMemory();
-  }
+  if (++refusal.tries % kTriesPerReturn == 0) co_await session.AsyncGiveBackMemory();
   // Freed blocks have their grace, and sparse leaves are merged by another thread.
-  co_await session.AsyncSleep(kPause);
+  co_await session.AsyncSleep(is_kept ? kLongPause : kPause);
   co_return true;
 }
 
@@ -146,21 +152,24 @@ Task<milliseconds> Evictor::RunOnce() {
   const int64_t margin = limit_bytes / static_cast<int64_t>(kMarginShare);
   const auto used = [this] { return figures_.used_bytes.load(std::memory_order_relaxed); };
   const int64_t before = used();
-  const bool is_written = std::exchange(used_before_, before) < before;
+  const uint64_t written = written_bytes_.exchange(0, std::memory_order_relaxed);
+  // Where others do not evict what they write, as one does that has ended, this one does, slowly.
+  uint64_t most = has_others() ? kEvictedPerWritten * written : static_cast<uint64_t>(margin);
   if (const Clock::time_point now = Clock::now(); now - tended_ >= kTendRest) {
     tended_ = now;
+    most = std::max(most, static_cast<uint64_t>(margin) / 4);
     if (heat_ != nullptr) {
       heat_->Tend();
       figures_.half_life.store(heat_->half_life(), std::memory_order_relaxed);
     }
     in_vain_.store(0, std::memory_order_relaxed);
     const bool is_hoard = kept_bytes_ > limit() / kHoardShare;
-    const bool is_of_no_use = has_others_ && !is_written;
+    const bool is_of_no_use = has_others() && written == 0;
     const bool is_beyond = handed_out_bytes_ > limit() + limit() / kBeyondShare;
     if (is_hoard && (is_of_no_use || is_beyond)) co_await session_->AsyncGiveBackMemory();
   }
   uint64_t freed = 0;
-  while (used() > limit_bytes - margin && freed < static_cast<uint64_t>(margin) && !IsInVain()) {
+  while (used() > limit_bytes - margin && freed < most && !IsInVain()) {
     freed += co_await Evict(*session_, {});
   }
   if (freed != 0) co_return milliseconds(1);

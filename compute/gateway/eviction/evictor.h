@@ -5,10 +5,11 @@
 // before they are done: so writers cannot outrun it. A write that is refused for want of memory all
 // the same evicts, and is tried again. Reads never wait.
 //
-// Several compute servers of a store evict side by side, each by what its own clients use.
+// Several compute servers of a store evict side by side, each by what its own clients use, and about
+// as much as these write: so one whose clients only read keeps what they read.
 //
 // Thread-safety: one thread starts and destroys it; sessions of any threads may use it at a time.
-// Cost of a write while there is room: an atomic addition.
+// Cost of a write while there is room: two atomic additions.
 #pragma once
 
 #include <atomic>
@@ -52,6 +53,7 @@ class Evictor {
   // Counts a write of so many bytes. Returns whether MakeRoom has nothing to do before it.
   bool HasRoomFor(uint64_t bytes) {
     const auto signed_bytes = static_cast<int64_t>(bytes);
+    written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     const int64_t used = figures_.used_bytes.fetch_add(signed_bytes, std::memory_order_relaxed);
     return used + signed_bytes <= static_cast<int64_t>(limit());
   }
@@ -76,6 +78,7 @@ class Evictor {
   Evictor(Store& store, EvictionFigures& figures) : store_(store), figures_(figures) {}
 
   uint64_t limit() const { return figures_.limit_bytes.load(std::memory_order_relaxed); }
+  bool has_others() const { return compute_servers_.load(std::memory_order_relaxed) > 1; }
   // Whether no key has been found to evict for so long that it is not worth a try.
   bool IsInVain() const { return in_vain_.load(std::memory_order_relaxed) >= kMostInVain; }
   // Asks the memory servers.
@@ -90,14 +93,14 @@ class Evictor {
   EvictionFigures& figures_;
   std::unique_ptr<KeyHeat> heat_;
   RecentColdness recent_;
-  std::atomic<bool> has_others_ = false;
-  std::atomic<uint64_t> in_vain_ = 0;  // calls in a row that found no key to evict
+  std::atomic<uint64_t> written_bytes_ = 0;    // since the thread has looked
+  std::atomic<uint32_t> compute_servers_ = 1;  // of the store
+  std::atomic<uint64_t> in_vain_ = 0;          // calls in a row that found no key to evict
   std::atomic<uint64_t> next_seed_ = 0;
   // Of the thread.
   std::unique_ptr<Session> session_;
   uint64_t kept_bytes_ = 0;
   uint64_t handed_out_bytes_ = 0;
-  int64_t used_before_ = 0;
   Clock::time_point tended_{};
   RestingThread thread_;  // uses all of the above
 };

@@ -142,6 +142,7 @@ void KeyHeat::Choose(double least_uses) {
 }
 
 void KeyHeat::Tend() {
+  const std::lock_guard guard(choice_mutex_);
   std::array<bool, kGroups> is_due{};
   for (size_t group = 0; group < kGroups; ++group) {
     const uint64_t now = clocks_[group].load(std::memory_order_relaxed) >> kFractionBits;

@@ -17,7 +17,7 @@
 // (any more). Of eight keys in a full bucket the coldest gives way. Keys that are not in the table
 // are unknown.
 //
-// Thread-safety: all threads may call all, without locks. A use may get lost if two threads note
+// Thread-safety: all threads may call all; uses are noted without locks. A use may get lost if two threads note
 // keys of one bucket at a time.
 // Cost: one cache line for each key; no allocation.
 #pragma once
@@ -112,7 +112,7 @@ class KeyHeat {
   std::atomic<size_t> leader_ = 1;
   std::mutex choice_mutex_;
   std::array<double, kLeaders> recent_misses_{};  // guarded by choice_mutex_
-  std::array<uint64_t, kGroups> forgotten_at_{};  // by Tend
+  std::array<uint64_t, kGroups> forgotten_at_{};  // likewise; by Tend
 };
 
 }  // namespace gossamer::gateway

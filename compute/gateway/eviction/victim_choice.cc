@@ -89,19 +89,20 @@ void VictimChoice::ChooseSoonest(const std::vector<EvictionCandidate*>& candidat
 }
 
 void VictimChoice::ChooseColdest(const std::vector<EvictionCandidate*>& candidates) {
+  const bool has_others = circumstances_.compute_servers > 1;
   std::vector<Ranked> unknown;  // or of others
   std::array<std::vector<Ranked>, KeyHeat::kGroups> known;
   for (EvictionCandidate* one : candidates) {
     const std::optional<int> coldness = heat_->ColdnessOf(one->key_hash);
-    if (coldness && (one->is_own || !circumstances_.has_others)) {
+    if (coldness && (one->is_own || !has_others)) {
       known[heat_->GroupOf(one->key_hash)].push_back({one, RankOf(*coldness)});
     } else {
       unknown.push_back({one, random_.Next()});
     }
   }
   const size_t all_known = candidates.size() - unknown.size();
-  // Where there are few to choose among, this gateway has begun of late.
-  const bool spares_unknown = circumstances_.has_others && all_known * 8 >= unknown.size();
+  const bool spares_unknown =
+      has_others && all_known * 2 * circumstances_.compute_servers >= candidates.size();
   double share = kShare;
   if (!unknown.empty()) {
     const double wanted = kShare * static_cast<double>(candidates.size());

@@ -9,7 +9,8 @@
 // If there are others, these may use such keys, and those that they have put. So each gateway chooses
 // among the keys that were put through it, whose memory it gets back at once. Of all others, and of
 // those that it does not know, only a 64th goes, drawn by chance: that many were put through a
-// gateway that is gone, or are used by nobody.
+// gateway that is gone, or are used by nobody. While it has less than half of its share of the keys,
+// they go first.
 //
 // Thread-safety: as EvictionChoice.
 #pragma once
@@ -51,8 +52,8 @@ class VictimChoice final : public EvictionChoice {
   static constexpr double kShareOfOthers = 1.0 / 64;
 
   struct Circumstances {
-    uint64_t now_ms = 0;      // the store's time
-    bool has_others = false;  // other compute servers use the store
+    uint64_t now_ms = 0;           // the store's time
+    uint32_t compute_servers = 1;  // that use the store, with this one
     // Blocks of these sizes were refused, which are sorted: keys that give back such come first.
     std::span<const uint64_t> wanted_blocks = {};
   };

@@ -110,12 +110,23 @@ TEST(VictimChoiceTest, OthersKeepNearlyAllOfTheirKeys) {
   std::vector<EvictionCandidate> candidates = Candidates();
   RecentColdness recent;
   for (uint64_t key = 0; key < kCandidates / 2; ++key) candidates[key].is_own = false;
-  VictimChoice(&heat, recent, {.has_others = true}, 1).Choose(candidates);
+  VictimChoice(&heat, recent, {.compute_servers = 2}, 1).Choose(candidates);
   const auto middle = candidates.begin() + kCandidates / 2;
   EXPECT_NEAR(std::count_if(candidates.begin(), middle, [](auto& one) { return one.goes; }),
               400 / 64, 1);
   EXPECT_NEAR(std::count_if(middle, candidates.end(), [](auto& one) { return one.goes; }), 50,
               KeyHeat::kGroups);
+}
+
+TEST(VictimChoiceTest, OneWithFewKeysTakesThoseOfOthers) {
+  KeyHeat heat(1 << 20, 1);
+  for (uint64_t key = 0; key < kCandidates; ++key) heat.Use(key);
+  std::vector<EvictionCandidate> candidates = Candidates();
+  RecentColdness recent;
+  for (uint64_t key = 100; key < kCandidates; ++key) candidates[key].is_own = false;
+  VictimChoice(&heat, recent, {.compute_servers = 2}, 1).Choose(candidates);
+  EXPECT_NEAR(static_cast<double>(CountChosen(candidates)), 100, 1);
+  for (uint64_t key = 0; key < 100; ++key) EXPECT_FALSE(candidates[key].goes) << key;
 }
 
 TEST(VictimChoiceTest, BlocksOfTheSizeThatIsWantedComeFirst) {

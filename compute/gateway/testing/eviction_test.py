@@ -80,6 +80,19 @@ class EvictionTest(ComputeServerTest):
         checked = subprocess.run([BIN / "gossamer", "check", self.bootstrap], capture_output=True, text=True, check=False)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
+    def test_what_others_put_and_use_stays(self):
+        busy, calm = self.start_two("--evict=lru")
+        client = self.client(calm)
+        keys = [b"calm:%d" % number for number in range(1000)]
+        for key in keys:
+            self.assertEqual(client.ask("SET", key, BODY[:1000]), b"+OK")
+        errors = []
+        self.fill(busy, 1, 300 * MIB, 64, errors)
+        self.assertEqual(errors, [])
+        # The busy one knows of none of these keys, and writes five times the memory: so it would have evicted nearly all.
+        left = sum(found is not None for found in client.ask("MGET", *keys))
+        self.assertGreater(left, 300)
+
     def test_the_limit_is_kept(self):
         addresses = self.start_two("--evict=lru", "--max_memory=20MiB")
         errors = []
