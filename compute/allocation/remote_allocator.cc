@@ -360,7 +360,10 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Asker asker,
                                                                std::optional<ServerId> near,
                                                                Wanted wanted) {
   Result<Piece> piece = co_await TryAll(asker, near, wanted);
-  if (piece || piece.error().code != Code::kExhausted || !GiveUpUnused()) co_return piece;
+  if (piece || piece.error().code != Code::kExhausted) co_return piece;
+  // Nodes are few, and blocks that are freed are of no use for them.
+  const bool may_give_up = !keeps_unused_ || wanted.kind == control::ExtentKind::kNodes;
+  if (!may_give_up || !GiveUpUnused()) co_return piece;
   // What was freed here may be enough.
   co_await GiveBackReturns(asker.scheduler);
   for (int i = 0; i < kMostWaits && returns_under_way_ != 0; ++i) {
@@ -566,6 +569,27 @@ bool RemoteAllocator::GiveUpUnused() {
   return returns_under_way_ != 0 || std::ranges::any_of(returns_, [](const auto& each) {
            return !each.second.ranges.empty();
          });
+}
+
+std::vector<bool> RemoteAllocator::AreOurs(std::span<const BlockPtr> blocks) {
+  std::vector<bool> are_ours;
+  are_ours.reserve(blocks.size());
+  const std::lock_guard lock(mutex_);
+  for (const BlockPtr block : blocks) are_ours.push_back(IsOurs(block.server(), block.offset()));
+  return are_ours;
+}
+
+uint64_t RemoteAllocator::KeptBytes() {
+  const std::lock_guard lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [size, freed] : freed_blocks_) bytes += uint64_t{size.first} * freed.all.size();
+  for (const auto& [server, state] : state_) {
+    bytes += uint64_t{node_bytes_} * state.freed_nodes.size();
+    for (const std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
+      for (const Extent& extent : *extents) bytes += extent.end - extent.next;
+    }
+  }
+  return bytes;
 }
 
 void RemoteAllocator::LeaveUnused() {

@@ -64,14 +64,16 @@ class RemoteAllocator {
   static constexpr std::chrono::milliseconds kGrace{5};
   static constexpr std::chrono::seconds kBetweenWaits{30};
 
-  // `patience`: see JudgeRefusal.
+  // `patience`: see JudgeRefusal. `keeps_unused`: a block that all servers refuse does
+  // not have GiveUpUnused called first, and its allocation fails at once.
   RemoteAllocator(const Servers& servers, StoreEvents& events, uint32_t node_bytes, uint64_t seed,
-                  std::chrono::milliseconds patience = {})
+                  std::chrono::milliseconds patience = {}, bool keeps_unused = false)
       : servers_(servers),
         events_(events),
         node_bytes_(node_bytes),
         placement_(seed, node_bytes),
-        patience_(patience) {}
+        patience_(patience),
+        keeps_unused_(keeps_unused) {}
 
   // The operation that wants memory.
   struct Asker {
@@ -144,6 +146,11 @@ class RemoteAllocator {
   // another kind. Freed blocks do not wait for their grace: late readers notice the change. Returns
   // whether memory is, or is to be, given back.
   bool GiveUpUnused();
+  // Whether memory of each of the blocks comes back to this compute server once it is freed.
+  std::vector<bool> AreOurs(std::span<const BlockPtr> blocks);
+  // What it has for later allocations: unused parts of extents, freed nodes and freed blocks.
+  // Cost: one step for each size of freed blocks and for each extent, under the mutex.
+  uint64_t KeptBytes();
   // Gives up the memory that the renewal has offered, which others have given back: it is theirs as
   // well from then on. Best effort: what is refused, or of unknown outcome, is offered again if it
   // still waits.
@@ -323,6 +330,7 @@ class RemoteAllocator {
   std::map<ServerId, Returns> returns_;                      // freed here, to be given back
   std::set<std::pair<ServerId, uint64_t>> unknown_returns_;  // with their queue pairs
   const std::chrono::milliseconds patience_;
+  const bool keeps_unused_;
   Clock::time_point waits_until_;  // for others to give memory back
   Clock::time_point waits_again_from_;
   std::atomic<int> returns_under_way_ = 0;  // calls of GiveBackReturns

@@ -33,6 +33,7 @@
 #include "common/unique_fd.h"
 #include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/connection/listener.h"
+#include "compute/gateway/eviction/evicting_store.h"
 #include "compute/gateway/gateway.h"
 #include "compute/gateway/large_sweeper.h"
 #include "compute/gateway/peers/peer_links.h"
@@ -108,6 +109,14 @@ DEFINE_uint32(
     sweep_after_s, 60,
     "give back the memory of compute servers that ended without doing so, after about so many "
     "seconds, by reading the whole tree; of several compute servers one does it; 0: never");
+DEFINE_string(
+    evict, "none",
+    "what becomes of keys when the store's memory is full: none: they stay, and writes are "
+    "refused; ttl: of those that expire, the soonest go; lru: those go that are used "
+    "least and longest ago");
+DEFINE_string(max_memory, "0",
+              "with --evict: memory of the whole store beyond which keys go; give all compute "
+              "servers of a store the same (default: that of its memory servers, less a tenth)");
 DEFINE_uint32(wait, 0, "seconds to wait for the store to be there");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
 
@@ -132,9 +141,21 @@ constexpr std::chrono::seconds kLargeSweepInterval{10};
 // A store that is served, and what looks after it.
 struct AttendedStore {
   std::unique_ptr<Store> store;
-  std::unique_ptr<AutoSweeper> sweeper = {};  // null without --sweep_after_s
+  std::unique_ptr<EvictingStore> evicting = {};  // null without --evict
+  std::unique_ptr<AutoSweeper> sweeper = {};     // null without --sweep_after_s
   std::unique_ptr<LargeSweeper> large_sweeper = {};
   std::unique_ptr<StoreWatch> watch = {};
+
+  // What clients are served.
+  Store& served() const { return evicting == nullptr ? *store : *evicting; }
+};
+
+// What lives as long as the gateway, beside the stores that it serves one after the other. Each may
+// be null.
+struct Companions {
+  ProgramAdmin* admin;
+  EvictionFigures* eviction;
+  const PeerLinks* peers;
 };
 
 // SIGHUP as a descriptor, in place of the end of the process. Requires (unchecked): called before
@@ -213,6 +234,22 @@ Status AddCertificate(GatewayOptions& options) {
   return Ok();
 }
 
+// null without --evict.
+Result<std::shared_ptr<EvictionFigures>> EvictionFromFlags() {
+  constexpr uint64_t kLeast = uint64_t{1} << 20;
+  const Result<EvictionPolicy> policy = ParseEvictionPolicy(FLAGS_evict);
+  if (!policy) return WrongFlag("evict", policy.error().message);
+  BOOST_OUTCOME_TRY(max_memory, ParseSizeFlag("max_memory", FLAGS_max_memory));
+  if (policy.value() == EvictionPolicy::kNone) {
+    if (max_memory != 0) return WrongFlag("max_memory", "give --evict, too, or leave it out");
+    return std::shared_ptr<EvictionFigures>();
+  }
+  if (max_memory != 0 && max_memory < kLeast) {
+    return WrongFlag("max_memory", "give 1 MiB or more");
+  }
+  return std::make_shared<EvictionFigures>(EvictionOptions{policy.value(), max_memory});
+}
+
 Result<GatewayOptions> OptionsFromFlags() {
   GatewayOptions options;
   options.listen = SplitAtCommas(FLAGS_redis);
@@ -242,6 +279,8 @@ Result<GatewayOptions> OptionsFromFlags() {
   options.max_query_bytes = max_query_bytes;
   options.client_memory_bytes = client_memory;
   options.slow_log = {FLAGS_slowlog_slower_than_us, FLAGS_slowlog_entries};
+  BOOST_OUTCOME_TRY(eviction, EvictionFromFlags());
+  options.eviction = std::move(eviction);
   BOOST_OUTCOME_TRYV(CheckNumbers(options));
   return options;
 }
@@ -255,10 +294,22 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   options.rdma = fabric.rdma;
   options.connection_timeout_ms = fabric.connection_timeout_ms;
   options.reconnect_ms = FLAGS_reconnect_ms;
-  options.sessions = FLAGS_threads + 1;  // and the LargeSweeper's
+  const bool evicts = FLAGS_evict != "none";
+  options.sessions = FLAGS_threads + 1 + (evicts ? 1 : 0);  // and the LargeSweeper's
+  options.makes_room = evicts;
   BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;
   return options;
+}
+
+// A store to serve. `eviction`: null without --evict.
+Result<AttendedStore> ToServe(std::unique_ptr<Store> store, EvictionFigures* eviction) {
+  AttendedStore attended{std::move(store)};
+  if (eviction != nullptr) {
+    BOOST_OUTCOME_TRY(evicting, EvictingStore::Open(*attended.store, *eviction));
+    attended.evicting = std::move(evicting);
+  }
+  return attended;
 }
 
 // Starts what looks after the store.
@@ -296,31 +347,33 @@ Result<std::unique_ptr<PeerLinks>> LinkPeers(const OpenOptions& open, Gateway& g
                           gateway.peer_queue());
 }
 
-// What --admin shows of them. They outlive it. `peers` may be null.
+// What --admin shows of these. They outlive it.
 AdminContent ServedBy(const AttendedStore& attended, const Gateway& gateway,
-                      const PeerLinks* peers) {
+                      const Companions& beside) {
   const Store& store = *attended.store;
   StoreWatch& watch = *attended.watch;
   const AutoSweeper* const sweeper = attended.sweeper.get();
   const LargeSweeper& large_sweeper = *attended.large_sweeper;
   return {.families =
-              [&store, &gateway, sweeper, &large_sweeper, peers] {
+              [&store, &gateway, sweeper, &large_sweeper, &beside] {
                 Families families;
                 AddDeviceOf(store, families);
                 gateway.metrics()->AddTo(families);
                 gateway.memory().AddTo(families);
                 gateway.channels().AddTo(families);
-                if (peers != nullptr) peers->AddTo(families);
+                if (beside.peers != nullptr) beside.peers->AddTo(families);
+                if (beside.eviction != nullptr) beside.eviction->AddTo(families);
                 if (sweeper != nullptr) sweeper->AddTo(families);
                 large_sweeper.AddTo(families);
                 return families.Take();
               },
           .state =
-              [&store, metrics = gateway.metrics(), &watch, sweeper, peers] {
+              [&store, metrics = gateway.metrics(), &watch, sweeper, &beside] {
                 nlohmann::ordered_json state = watch.State();
                 state.update(metrics->State());
                 state["hot_leaves"] = HotLeavesState(store);
-                if (peers != nullptr) state["peers"] = peers->State();
+                if (beside.peers != nullptr) state["peers"] = beside.peers->State();
+                if (beside.eviction != nullptr) state["eviction"] = beside.eviction->State();
                 if (sweeper != nullptr) state["sweeps"] = sweeper->State();
                 return state;
               },
@@ -365,10 +418,10 @@ void LogStop(const Stop& stop) {
 }
 
 // Serves the store that has the name now in place of `attended`, which is gone. Tries again with
-// the next call if that store cannot be used yet. `peers` and `admin` may be null. Errors: what a
-// next try does not mend, such as another fabric.
-Status ServeNextStore(const OpenOptions& open, Gateway& gateway, const PeerLinks* peers,
-                      ProgramAdmin* admin, AttendedStore& attended) {
+// the next call if that store cannot be used yet. Errors: what a next try does not mend, such as
+// another fabric.
+Status ServeNextStore(const OpenOptions& open, Gateway& gateway, const Companions& beside,
+                      AttendedStore& attended) {
   const auto may_come = [](const Error& error) {
     return error.code == Code::kNotFound || error.code == Code::kNodeUnreachable ||
            error.code == Code::kFenced || error.code == Code::kContended;
@@ -376,11 +429,13 @@ Status ServeNextStore(const OpenOptions& open, Gateway& gateway, const PeerLinks
   Result<std::unique_ptr<Store>> store = Store::Open(open);
   if (!store && may_come(store.error())) return Ok();
   if (!store) return store.error();
-  AttendedStore next{std::move(store.value())};
+  Result<AttendedStore> to_serve = ToServe(std::move(store.value()), beside.eviction);
+  if (!to_serve) return may_come(to_serve.error()) ? Ok() : Status(to_serve.error());
+  AttendedStore& next = to_serve.value();
   BOOST_OUTCOME_TRYV(Attend(next));
-  const Status used = gateway.Use(*next.store);
+  const Status used = gateway.Use(next.served());
   if (!used) return may_come(used.error()) ? Ok() : used;
-  if (admin != nullptr) admin->Serve(ServedBy(next, gateway, peers));
+  if (beside.admin != nullptr) beside.admin->Serve(ServedBy(next, gateway, beside));
   std::swap(attended, next);
   LOG(WARNING) << "store '" << open.store
                << "' is another one now: it was created anew, or has gone back to what was saved. "
@@ -411,15 +466,18 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
                ? UsageError(kProgram, store.error().message)
                : Failure(kProgram, store.error().message);
   }
-  AttendedStore attended{std::move(store.value())};
-  const auto gateway = Gateway::Start(options, *attended.store);
+  EvictionFigures* const eviction = options.eviction.get();
+  Result<AttendedStore> to_serve = ToServe(std::move(store.value()), eviction);
+  if (!to_serve) return Failure(kProgram, to_serve.error().message);
+  AttendedStore& attended = to_serve.value();
+  const auto gateway = Gateway::Start(options, attended.served());
   if (!gateway) return Failure(kProgram, gateway.error().message);
   const Status is_attended = Attend(attended);
   if (!is_attended) return Failure(kProgram, is_attended.error().message);
   const auto linked = LinkPeers(open, *gateway.value());
   if (!linked) return Failure(kProgram, linked.error().message);
-  const PeerLinks* const peers = linked.value().get();
-  if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value(), peers));
+  const Companions beside{admin, eviction, linked.value().get()};
+  if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value(), beside));
   std::string line = "gossamer-compute ready: store " + open.store + ", " +
                      AddressesOf(*gateway.value()) +
                      (admin != nullptr ? ", admin " + admin->address() : "");
@@ -437,7 +495,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
     signalfd_siginfo one;
     if (read(hangups.get(), &one, sizeof one) > 0) AnswerHangup(options.tls.get());
     if (attended.watch->IsGone() && !stop.raised()) {
-      goes_on = ServeNextStore(open, *gateway.value(), peers, admin, attended);
+      goes_on = ServeNextStore(open, *gateway.value(), beside, attended);
     }
   }
   if (goes_on) LogStop(stop);

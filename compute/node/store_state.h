@@ -37,6 +37,9 @@ struct TreeOptions {
   // For so long writes that got no memory wait for other compute servers to give some back, once in
   // a while. They learn of a refusal when they renew their leases.
   uint32_t memory_patience_ms = 2500;
+  // Such writes do neither wait nor have this compute server give back what it keeps: the program
+  // makes room, and keeps memory of the sizes that it needs.
+  bool makes_room = false;
   uint64_t seed = 0;  // for all random choices; 0: a new one each time
 };
 
@@ -55,7 +58,8 @@ struct StoreState {
         references(options.cache_bytes / kReferenceShare),
         fill(cache, store_parameters.node_bytes),
         allocator(servers, events, store_parameters.node_bytes, seeds,
-                  std::chrono::milliseconds(options.memory_patience_ms)) {
+                  std::chrono::milliseconds(options.makes_room ? 0 : options.memory_patience_ms),
+                  options.makes_room) {
     // Until the lease began, the memory server waited for no pointer that is here (rule R9).
     allocator.ListenToNewLeases([this](uint64_t) { cache.Clear(); });
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -90,6 +91,10 @@ class PartialSession : public Session {
   Task<RangeDeletion> AsyncDeleteExpired(std::function<bool(uint64_t)>) override {
     co_return RangeDeletion{0, Absent()};
   }
+  Task<Result<EvictedKeys>> AsyncEvict(EvictionChoice&) override { co_return Absent(); }
+  Task<Result<MemoryLevel>> AsyncMemoryLevel() override { co_return Absent(); }
+  Task<void> AsyncGiveBackMemory() override { co_return; }
+  Task<void> AsyncSleep(std::chrono::microseconds) override { co_return; }
 
  protected:
   Error Absent() const {

@@ -1,8 +1,12 @@
 #include "compute/store/open_session.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
+#include "common/random_id.h"
+#include "compute/session/control_client.h"
+#include "compute/store/keeping/eviction.h"
 #include "compute/store/scan_cursor.h"
 #include "compute/tree/tree.h"
 
@@ -17,7 +21,8 @@ OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
     : shared_(shared),
       endpoint_(std::move(endpoint)),
       scheduler_(*endpoint_),
-      tree_(std::make_unique<Tree>(shared, scheduler_)) {
+      tree_(std::make_unique<Tree>(shared, scheduler_)),
+      random_(RandomId()) {
   shared_.counts.Add(tree_->figures());
 }
 
@@ -105,6 +110,31 @@ Task<RangeDeletion> OpenSession::AsyncDeleteRange(KeyRange range,
 Task<RangeDeletion> OpenSession::AsyncDeleteExpired(
     std::function<bool(uint64_t deleted)> progress) {
   return tree_->ranges().Expire(std::move(progress));
+}
+
+Task<Result<EvictedKeys>> OpenSession::AsyncEvict(EvictionChoice& choice) {
+  return EvictSome(*tree_, random_, choice);
+}
+
+Task<Result<MemoryLevel>> OpenSession::AsyncMemoryLevel() {
+  MemoryLevel level;
+  for (const ServerInfo* server : shared_.servers.All()) {
+    BOOST_OUTCOME_CO_TRY(stat, co_await CallControl<control::StatReply>(*endpoint_, server->id,
+                                                                        control::StatRequest{}));
+    level.heap_bytes += stat.usage.heap_bytes;
+    level.free_bytes += stat.usage.free_bytes + stat.waiting_bytes;
+    level.compute_servers = std::max(level.compute_servers, stat.compute_servers);
+  }
+  level.kept_bytes = shared_.allocator.KeptBytes();
+  co_return level;
+}
+
+Task<void> OpenSession::AsyncGiveBackMemory() {
+  if (shared_.allocator.GiveUpUnused()) co_await shared_.allocator.GiveBackReturns(scheduler_);
+}
+
+Task<void> OpenSession::AsyncSleep(std::chrono::microseconds time) {
+  co_await scheduler_.SleepFor(time);
 }
 
 std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {

@@ -1,6 +1,7 @@
 // OpenSession: a thread's coroutines over its own endpoint.
 #pragma once
 
+#include <chrono>
 #include <coroutine>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "common/fabric/scheduler.h"
+#include "common/random.h"
 #include "compute/node/store_state.h"
 #include "gossamer/store.h"
 
@@ -48,6 +50,10 @@ class OpenSession final : public Session {
   Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
                                        std::function<bool(uint64_t deleted)> progress) override;
   Task<RangeDeletion> AsyncDeleteExpired(std::function<bool(uint64_t deleted)> progress) override;
+  Task<Result<EvictedKeys>> AsyncEvict(EvictionChoice& choice) override;
+  Task<Result<MemoryLevel>> AsyncMemoryLevel() override;
+  Task<void> AsyncGiveBackMemory() override;
+  Task<void> AsyncSleep(std::chrono::microseconds time) override;
 
   void Spawn(Task<void> task) override { scheduler_.Spawn(std::move(task)); }
   size_t Poll() override;
@@ -72,6 +78,7 @@ class OpenSession final : public Session {
   Scheduler scheduler_;
   std::unique_ptr<Tree> tree_;  // apart: who includes this file need not know all of the tree
   std::vector<TreeCursor*> cursors_;
+  Random random_;  // which leaves it draws
 };
 
 }  // namespace gossamer

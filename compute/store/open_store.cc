@@ -71,7 +71,8 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   return Finish(std::move(store), record,
                 {.cache_bytes = options.cache_bytes,
                  .lock_timeout_ms = options.lock_timeout_ms,
-                 .reconnect_ms = options.reconnect_ms});
+                 .reconnect_ms = options.reconnect_ms,
+                 .makes_room = options.makes_room});
 }
 
 Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "proto/key.h"
+
 namespace gossamer {
 namespace {
 
@@ -99,6 +101,18 @@ class FakeSession final : public Session {
     state_.DropExpired();
     co_return RangeDeletion();
   }
+  // Of up to kDrawn keys, drawn one by one.
+  Task<Result<EvictedKeys>> AsyncEvict(EvictionChoice& choice) override;
+  Task<Result<MemoryLevel>> AsyncMemoryLevel() override {
+    co_await Later();
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) co_return *state_.fail_with;
+    const uint64_t used = state_.map.size() * FakeStore::kKeyBytes;
+    co_return MemoryLevel{state_.key_memory, state_.key_memory - std::min(used, state_.key_memory),
+                          0};
+  }
+  Task<void> AsyncGiveBackMemory() override { co_return; }
+  Task<void> AsyncSleep(std::chrono::microseconds /*time*/) override { co_await Later(); }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   void Spawn(Task<void> task) override {
@@ -195,7 +209,9 @@ class FakeSession final : public Session {
     const bool exists = state_.map.contains(key);
     if (exists && !update) return MakeError(Code::kAlreadyExists);
     if (!exists && !insert) return MakeError(Code::kNotFound);
-    if (!exists && state_.map.size() >= state_.max_keys) {
+    const uint64_t room =
+        state_.key_memory == 0 ? state_.max_keys : state_.key_memory / FakeStore::kKeyBytes;
+    if (!exists && state_.map.size() >= room) {
       return MakeError(Code::kExhausted, "1 server, 0 of 64 chunks free");
     }
     state_.map.insert_or_assign(std::string(key), value);
@@ -333,6 +349,39 @@ class FakeCursor final : public ScanCursor {
   uint64_t expires_at_ = 0;
   Status status_ = Ok();
 };
+
+Task<Result<EvictedKeys>> FakeSession::AsyncEvict(EvictionChoice& choice) {
+  constexpr size_t kDrawn = 100;
+  co_await Later();
+  const std::lock_guard lock(state_.mutex);
+  if (Fails()) co_return *state_.fail_with;
+  state_.DropExpired();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : state_.map) {
+    if (choice.MayGo(key)) keys.push_back(key);
+  }
+  std::ranges::shuffle(keys, random_);
+  keys.resize(std::min(keys.size(), kDrawn));
+  std::vector<EvictionCandidate> candidates;
+  const auto expiry_of = [this](const std::string& key) {
+    const auto found = state_.expires_at.find(key);
+    return Expiry::FromStored(found == state_.expires_at.end() ? 0 : found->second);
+  };
+  for (const std::string& key : keys) {
+    candidates.push_back({KeyHash(key), expiry_of(key), FakeStore::kKeyBytes, 0});
+  }
+  choice.Choose(candidates);
+  EvictedKeys evicted;
+  evicted.candidates = keys.size();
+  evicted.keys_in_store = static_cast<double>(state_.map.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!candidates[i].goes || !choice.StillGoes(KeyHash(keys[i]), expiry_of(keys[i]))) continue;
+    state_.Erase(state_.map.find(keys[i]));
+    ++evicted.deleted;
+    evicted.bytes += FakeStore::kKeyBytes;
+  }
+  co_return evicted;
+}
 
 std::unique_ptr<ScanCursor> FakeSession::Scan(const ScanOptions& options) {
   return std::make_unique<FakeCursor>(*this, options);

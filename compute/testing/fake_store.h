@@ -27,12 +27,16 @@ namespace gossamer {
 class FakeStore : public Store {
  public:
   static constexpr uint64_t kBytes = 100;
+  static constexpr uint64_t kKeyBytes = 1000;
   using Map = std::map<std::string, std::string, std::less<>>;
 
   struct State {
     StoreParameters parameters;
     uint64_t seed = 1;  // of the next session; guarded by `mutex` once there is a session
     uint64_t max_keys = std::numeric_limits<uint64_t>::max();  // further keys are Exhausted
+    // Not 0: each key takes kKeyBytes of so many bytes, which MemoryLevel tells; further keys are
+    // Exhausted.
+    uint64_t key_memory = 0;
     std::optional<Error> fail_with;  // everything except opening sessions fails
     uint64_t fail_interval = 0;      // not 0: only every n-th operation of a session fails
     bool refuse_sessions = false;

@@ -71,6 +71,7 @@ class Tree final : TreeEvents {
   LiveCounters& counters() { return context_.counters; }
   const SessionFigures& figures() const { return context_.figures; }
   const StoreState& shared() const { return context_.store; }
+  RemoteAllocator& shared_allocator() { return context_.store.allocator; }
   Scheduler& scheduler() { return context_.links.scheduler(); }
   Merger& merger() { return merger_; }
   // Number of background tasks that run: repairs, merges, and what gives memory back.

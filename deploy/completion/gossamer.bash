@@ -36,6 +36,7 @@ _gossamer_values() {  # FLAG PREFIX
     --distribution) words='uniform zipfian latest' ;;
     --on_error) words='stop skip' ;;
     --create) words='auto new join' ;;
+    --evict) words='none ttl lru' ;;
     --numa) words='auto no interleave' ;;
     --on_chip_locks) words='auto require no' ;;
     --load_order) words='random runs sorted ascending descending file' ;;

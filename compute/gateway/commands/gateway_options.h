@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compute/gateway/commands/slow_log.h"
 #include "compute/gateway/connection/tls.h"
 #include "compute/gateway/connection/users.h"
+#include "compute/gateway/eviction/eviction_figures.h"
 
 namespace gossamer::gateway {
 
@@ -32,6 +34,14 @@ struct GatewayOptions {
   // While that is short, a client that holds some of it, and neither sends nor takes anything for
   // so long, is disconnected.
   std::chrono::milliseconds patience{10'000};
+  // Of the store that is served; null: no keys are evicted.
+  std::shared_ptr<EvictionFigures> eviction;
 };
+
+// In Redis's words.
+inline std::string_view MaxMemoryPolicyOf(const GatewayOptions& options) {
+  return RedisNameOf(options.eviction == nullptr ? EvictionPolicy::kNone
+                                                 : options.eviction->options.policy);
+}
 
 }  // namespace gossamer::gateway

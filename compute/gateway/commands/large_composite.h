@@ -34,12 +34,11 @@
 
 #include "compute/gateway/commands/command_table.h"
 #include "compute/gateway/commands/composite.h"
+#include "compute/gateway/protocol/reserved_keys.h"
 #include "gossamer/modifier.h"
 
 namespace gossamer::gateway {
 
-inline constexpr std::string_view kReserved = "\xff\xff\xff\xff";
-inline bool IsReserved(std::string_view key) { return key.starts_with(kReserved); }
 // Whether a request names such a key.
 bool HasReservedKey(const Command& command, const std::vector<std::string_view>& arguments);
 

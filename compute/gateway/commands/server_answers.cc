@@ -62,7 +62,8 @@ void AddCommands(const WorkerFigures& total, Info& info) {
   }
 }
 
-void AddStats(const WorkerFigures& total, const GatewayFigures& figures, Info& info) {
+void AddStats(const WorkerFigures& total, const GatewayFigures& figures,
+              const EvictionFigures* eviction, Info& info) {
   uint64_t commands = 0;
   uint64_t errors = total.clients.unknown_requests;
   for (const CommandFigures& one : total.commands) {
@@ -76,7 +77,7 @@ void AddStats(const WorkerFigures& total, const GatewayFigures& figures, Info& i
   info.Add("total_net_input_bytes", total.clients.bytes_received);
   info.Add("total_net_output_bytes", total.clients.bytes_sent);
   info.Add("expired_keys", figures.expired_keys);
-  info.Add("evicted_keys", 0);
+  info.Add("evicted_keys", eviction == nullptr ? 0 : eviction->evicted_keys.load());
   info.Add("keyspace_hits", total.clients.keys_found);
   info.Add("keyspace_misses", total.clients.keys_absent);
   info.Add("client_query_buffer_limit_disconnections", total.clients.slow_senders);
@@ -201,8 +202,9 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     const uint64_t resident = ResidentBytes();
     info.Add("used_memory", resident);
     info.Add("used_memory_rss", resident);
-    info.Add("maxmemory", 0);
-    info.Add("maxmemory_policy", "noeviction");
+    const EvictionFigures* const eviction = options.eviction.get();
+    info.Add("maxmemory", eviction == nullptr ? 0 : eviction->limit_bytes.load());
+    info.Add("maxmemory_policy", MaxMemoryPolicyOf(options));
     info.Add("mem_clients_normal", figures.client_bytes);
     info.Add("maxmemory_clients", options.client_memory_bytes);
     info.Add("lazyfree_pending_objects", 0);
@@ -211,7 +213,7 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("loading", 0);
   }
   if (info.Begin("stats", "Stats")) {
-    AddStats(total, figures, info);
+    AddStats(total, figures, options.eviction.get(), info);
   }
   if (info.Begin("replication", "Replication")) {
     info.Add("role", "master");

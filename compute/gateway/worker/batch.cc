@@ -63,14 +63,43 @@ constexpr size_t kMostPuts = size_t{64} << 10;
 
 }  // namespace
 
+void ItemsAlong::Read(ValueChange& look, size_t place, std::vector<std::string_view>& reads) {
+  const CompositeCommand* const command = look.composite();
+  if (command == nullptr || !command->IsOfItems()) return;
+  const std::optional<uint64_t> id = ids_.Find(look.key());
+  if (!id) return;
+  looks_.resize(place + 1);
+  looks_.back() = {.id = *id, .first = reads.size()};
+  for (const std::string_view name : command->names()) {
+    reads.push_back(keys_.emplace_back(ItemKeyOf(*id, name)));
+  }
+}
+
+bool ItemsAlong::Answer(ValueChange& look, size_t place, const LargeHeader& header,
+                        const Values& values) const {
+  if (place >= looks_.size() || looks_[place].id != header.id) return false;
+  CompositeCommand& command = *look.composite();
+  std::vector<std::optional<std::string_view>> found;
+  for (size_t i = 0; i < command.names().size(); ++i) {
+    const size_t at = looks_[place].first + i;
+    if (values.is_left_out(at)) return false;
+    const Result<std::string_view> value = values[at];
+    const bool is_absent = !value && value.error().code == Code::kNotFound;
+    if (!value && !is_absent) return false;
+    found.push_back(value ? std::optional(value.value()) : std::nullopt);
+  }
+  command.AnswerValues(found);
+  command.KeepReply();
+  return true;
+}
+
 void Batch::Clear() {
   requests_.clear();
   clients_.clear();
   reads_.clear();
   puts_.clear();
   looks_.Clear();
-  read_along_.clear();
-  item_keys_.clear();
+  items_along_.Clear();
   changes_.Clear();
   deletes_.clear();
   text_.clear();
@@ -247,36 +276,7 @@ bool Batch::AddLook(Client& client, const Command& command,
   }
   requests_.emplace_back(&client, &command, reads_.size(), looks_.size() - 1);
   reads_.push_back(look.key());
-  ReadItemsAlong(look);
-  return true;
-}
-
-void Batch::ReadItemsAlong(ValueChange& look) {
-  const CompositeCommand* const command = look.composite();
-  if (command == nullptr || !command->IsOfItems()) return;
-  const std::optional<uint64_t> id = context_.large_ids.Find(look.key());
-  if (!id) return;
-  read_along_.resize(looks_.size());
-  read_along_.back() = {.id = *id, .first = reads_.size()};
-  for (const std::string_view name : command->names()) {
-    reads_.push_back(item_keys_.emplace_back(ItemKeyOf(*id, name)));
-  }
-}
-
-bool Batch::AnswerReadAlong(size_t place, const LargeHeader& header) {
-  if (place >= read_along_.size() || read_along_[place].id != header.id) return false;
-  CompositeCommand& command = *looks_[place].composite();
-  std::vector<std::optional<std::string_view>> found;
-  for (size_t i = 0; i < command.names().size(); ++i) {
-    const size_t at = read_along_[place].first + i;
-    if (values_.is_left_out(at)) return false;
-    const Result<std::string_view> value = values_[at];
-    const bool is_absent = !value && value.error().code == Code::kNotFound;
-    if (!value && !is_absent) return false;
-    found.push_back(value ? std::optional(value.value()) : std::nullopt);
-  }
-  command.AnswerValues(found);
-  command.KeepReply();
+  items_along_.Read(look, looks_.size() - 1, reads_);
   return true;
 }
 
@@ -338,12 +338,13 @@ Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests request
         if (!is_empty || is_empty.value()) continue;
       }
       if (!request.IsLook()) continue;
-      CompositeCommand* const command = looks_[request.count].composite();
+      ValueChange& look = looks_[request.count];
+      CompositeCommand* const command = look.composite();
       if (command == nullptr || command->type() != header->type) continue;
-      context_.large_ids.Note(looks_[request.count].key(), header->id);
+      context_.large_ids.Note(look.key(), header->id);
       // A part of long reads has its own places.
-      if (is_whole && AnswerReadAlong(request.count, *header)) continue;
-      found.push_back({&looks_[request.count], *header});
+      if (is_whole && items_along_.Answer(look, request.count, *header, values_)) continue;
+      found.push_back({&look, *header});
     }
   }
   co_return found;

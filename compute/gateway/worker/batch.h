@@ -66,10 +66,37 @@ struct BatchContext {
   LargeIds& large_ids;
 };
 
+// Items that are read along with the header of their composite, since its id is known.
+class ItemsAlong {
+ public:
+  explicit ItemsAlong(const LargeIds& ids) : ids_(ids) {}
+
+  void Clear() {
+    looks_.clear();
+    keys_.clear();
+  }
+  // Has `reads` read those that `look` asks for, which has that place among all looks.
+  void Read(ValueChange& look, size_t place, std::vector<std::string_view>& reads);
+  // Makes the reply to a look from those that were read. Returns false if there are none.
+  bool Answer(ValueChange& look, size_t place, const LargeHeader& header,
+              const Values& values) const;
+
+ private:
+  struct Look {
+    uint64_t id = 0;   // 0: none are read along
+    size_t first = 0;  // of the items, in the reads
+  };
+
+  const LargeIds& ids_;
+  std::vector<Look> looks_;  // by their places; may be shorter
+  std::deque<std::string> keys_;
+};
+
 class Batch {
  public:
   // What `context` refers to outlives the batch.
-  explicit Batch(const BatchContext& context) : context_(context) {}
+  explicit Batch(const BatchContext& context)
+      : context_(context), items_along_(context.large_ids) {}
 
   bool empty() const { return requests_.empty(); }
   bool reads() const { return !reads_.empty(); }
@@ -175,10 +202,6 @@ class Batch {
   // Adds a request of `from` as it is there.
   void Take(const Batch& from, const Request& request);
   bool IsLargeList(const Request& request) const;
-  // Reads the items along that a look asks for, if its composite's id is known.
-  void ReadItemsAlong(ValueChange& look);
-  // Makes the reply to a look from items that were read along. Returns false if there are none.
-  bool AnswerReadAlong(size_t place, const LargeHeader& header);
   // The looks of `requests` that ask for items of a large composite, whose keys are read, as those
   // from `first` up to `end`. Those that turn out to be empty are absent from then on.
   Task<std::vector<LargeLook>> FindLarge(Session& session, Requests requests, size_t first,
@@ -211,15 +234,9 @@ class Batch {
   bool has_large_lists_ = false;  // some ask for any items of a large composite
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
-  // Items that are read along with the header of their composite, since its id is known.
-  struct ReadAlong {
-    uint64_t id = 0;   // 0: none is
-    size_t first = 0;  // of its items, in `reads_`
-  };
-  std::vector<ReadAlong> read_along_;  // of looks, by their places; may be shorter
-  std::deque<std::string> item_keys_;  // of these
-  ChangeList looks_;                   // by the `count` of their requests
-  uint64_t now_ms_ = 0;                // the store's time, once the reads have been done
+  ItemsAlong items_along_;
+  ChangeList looks_;     // by the `count` of their requests
+  uint64_t now_ms_ = 0;  // the store's time, once the reads have been done
   ChangeList changes_;
   std::vector<KeyChanges> key_changes_;
   std::vector<uint32_t> places_;  // a hash table: positions in key_changes_, and 1 more; 0: none

@@ -131,6 +131,12 @@ bool AwaitRoom(Client& client, EpollSet& epoll) {
   return client.awaits_room;
 }
 
+std::unique_ptr<Batch> NewBatch(const Store& store, Shared& shared, ChangeMemory& memory,
+                                LargeIds& large_ids) {
+  return std::make_unique<Batch>(
+      BatchContext{store.parameters().max_key_bytes, shared.scripts, memory, large_ids});
+}
+
 }  // namespace
 
 Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
@@ -140,7 +146,7 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
       acceptor_(std::move(listeners), shared.inboxes),
-      batch_(NewBatch()),
+      batch_(NewBatch(store, shared, change_memory_, large_ids_)),
       subscribers_(shared.channels, shared.memory, number) {}
 
 Worker::~Worker() = default;
@@ -206,11 +212,6 @@ void Worker::Run() {
   metrics_->Publish(Clock::now(), session_->counters());
   metrics_.reset();
   session_.reset();
-}
-
-std::unique_ptr<Batch> Worker::NewBatch() {
-  return std::make_unique<Batch>(BatchContext{store_->parameters().max_key_bytes, shared_.scripts,
-                                              change_memory_, large_ids_});
 }
 
 bool Worker::TurnHasRoom() const { return BytesMoved(metrics_->numbers()) < turn_end_; }
@@ -496,7 +497,7 @@ void Worker::StartBatch(bool is_last) {
   if (batch_->empty() || must_wait) return;
   std::unique_ptr<Batch> batch = std::move(batch_);
   if (idle_batches_.empty()) {
-    batch_ = NewBatch();
+    batch_ = NewBatch(*store_, shared_, change_memory_, large_ids_);
   } else {
     batch_ = std::move(idle_batches_.back());
     idle_batches_.pop_back();
@@ -771,7 +772,7 @@ void Worker::SwitchStore() {
   session_->WaitAll();
   session_ = std::move(next->session);
   store_ = next->store;
-  batch_ = NewBatch();
+  batch_ = NewBatch(*store_, shared_, change_memory_, large_ids_);
   idle_batches_.clear();
   shared_.key_count.store(-1, std::memory_order_relaxed);
   next->is_used.set_value();

@@ -190,8 +190,6 @@ class Worker {
   // was sent.
   void End();
 
-  // Of `store_`.
-  std::unique_ptr<Batch> NewBatch();
   // Whether this turn may receive and send more.
   bool TurnHasRoom() const;
   size_t in_flight() const { return batches_ + walks_ + (is_in_part_ ? 1 : 0); }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "gossamer/counters.h"
+#include "gossamer/eviction.h"
 #include "gossamer/expiry.h"
 #include "gossamer/modifier.h"
 #include "gossamer/repair.h"
@@ -223,6 +224,20 @@ class Session {
                                                std::function<bool(uint64_t deleted)> progress) = 0;
   virtual Task<RangeDeletion> AsyncDeleteExpired(
       std::function<bool(uint64_t deleted)> progress) = 0;
+
+  // Draws some leaves, and deletes those of their keys that `choice` picks, as `Delete` would do it,
+  // unless it says otherwise once the key is locked. What has expired goes along. `choice` must live
+  // until the task ends. Any part of the tree is drawn with about equal probability. Errors: as for
+  // deletes, without NotFound.
+  // Cost: 4 RT for each level of the tree, 1 RT for each of 8 leaves, and the deletes.
+  virtual Task<Result<EvictedKeys>> AsyncEvict(EvictionChoice& choice) = 0;
+  // Errors: NodeUnreachable. Cost: 1 RT for each memory server.
+  virtual Task<Result<MemoryLevel>> AsyncMemoryLevel() = 0;
+  // Gives the memory that this compute server keeps for its next writes back to the memory servers,
+  // from where others get it.
+  virtual Task<void> AsyncGiveBackMemory() = 0;
+  // Waits, while other tasks of the session go on.
+  virtual Task<void> AsyncSleep(std::chrono::microseconds time) = 0;
 
   // Starts a task, which runs here until it first waits. It goes on while the session is driven: by
   // `Poll`, `WaitAll` or a synchronous call.

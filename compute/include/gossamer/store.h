@@ -70,6 +70,10 @@ struct OpenOptions {
   // For so long an operation waits for a memory server that has ended, and whose memory outlives
   // its process (`gossamer-memory --region`), to come back; then it is NodeUnreachable.
   uint32_t reconnect_ms = 10'000;
+  // Whether the program makes room by itself (Session::AsyncEvict). Then a write that gets no memory
+  // is Exhausted at once. Otherwise this compute server first gives back what it keeps for other
+  // sizes, and waits for others to do so.
+  bool makes_room = false;
   uint32_t connection_timeout_ms = 2'000;
   // Sessions that will be open at the same time. verbs: `Store::Open` fails if the limit on locked
   // memory is too low for them.

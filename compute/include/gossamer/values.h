@@ -33,6 +33,10 @@ class Values {
   bool is_full() const { return is_full_; }
   // Whether it has left out key `i`. Its result is InvalidArgument then.
   bool is_left_out(size_t i) const { return slots_[i].is_left_out; }
+  // Whether key `i` is not in the store: NotFound.
+  bool is_absent(size_t i) const {
+    return !slots_[i].is_value && slots_[i].code == Code::kNotFound;
+  }
   // The value of key `i`, valid until the next call with this object.
   // Errors: those of Session::Get.
   Result<std::string_view> operator[](size_t i) const {

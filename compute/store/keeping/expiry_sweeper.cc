@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "compute/store/keeping/leaf_draw.h"
 #include "compute/tree/tree.h"
-#include "proto/leaf.h"
 
 namespace gossamer {
 namespace {
@@ -17,32 +17,18 @@ constexpr int kLeaves = 32;
 // Where much has expired, half of the time is for the sweep, else a quarter.
 constexpr double kMuch = 0.2;
 
-// A leaf, drawn by chance at each level; nullopt if the tree has changed on the way.
+// What a leaf has; nullopt if the tree has changed on the way to it.
 Task<Result<std::optional<ExpirySweeper::Sample>>> LookAtOne(Tree& tree, Random& random) {
   std::optional<ExpirySweeper::Sample> sample;
-  BOOST_OUTCOME_CO_TRY(root, co_await tree.ReadRoot());
-  RemotePtr node = root.pointer();
-  Key low;
-  for (uint32_t level = root.level(); level != 0; --level) {
-    BOOST_OUTCOME_CO_TRY(internal, co_await tree.ReadInternal(node));
-    if (internal.level != level || internal.children.empty()) co_return sample;
-    const InternalNode::Child& child =
-        internal.children[random.Below(static_cast<uint32_t>(internal.children.size()))];
-    node = child.pointer;
-    low = child.separator;
-  }
-  BOOST_OUTCOME_CO_TRY(image, co_await tree.ReadLeaf(node, low));
-  const std::optional<LeafView> leaf = LeafView::Parse(image, node, tree.context().geometry(), low);
-  if (!leaf || !leaf->trailer().low().Matches(low)) co_return sample;
+  BOOST_OUTCOME_CO_TRY(drawn, co_await DrawLeaves(tree, random, 1));
+  if (drawn.leaves.empty()) co_return sample;
   sample.emplace();
   const uint64_t now_ms = tree.context().clock.EarliestMs();
-  for (uint32_t number = 0; number < leaf->unit_count(); ++number) {
-    leaf->unit(number).ForEach([&](const Entry& entry) {
-      ++sample->keys;
-      sample->expiring += entry.expires() ? 1 : 0;
-      sample->expired += entry.HasExpiredAt(now_ms) ? 1 : 0;
-    });
-  }
+  ForEachEntry(tree, drawn.leaves.front(), [&](const Entry& entry) {
+    ++sample->keys;
+    sample->expiring += entry.expires() ? 1 : 0;
+    sample->expired += entry.HasExpiredAt(now_ms) ? 1 : 0;
+  });
   co_return sample;
 }
 
