@@ -55,6 +55,8 @@ class CompositeCommand {
   void AnswerCount(uint64_t count) { Answer().Integer(static_cast<int64_t>(count)); }
   // A part of the items.
   bool IsScan() const { return id_ == CommandId::kHScan || id_ == CommandId::kSScan; }
+  // The error reply, without the '-', if the key is there; "": none.
+  std::string_view late_refusal() const { return late_refusal_; }
   uint64_t cursor() const { return cursor_; }
   uint64_t scan_count() const { return scan_count_; }
   void AnswerScan(uint64_t next_cursor, const std::vector<CompositeItem>& items);

@@ -157,6 +157,7 @@ class ItemChange final : public ValueModifier {
   }
 
   Action action() const { return action_; }
+  bool adds() const { return action_ != Action::kRead && action_ != Action::kRemove; }
   std::string_view key() const { return key_; }
   // Of the last Modify.
   bool was_there() const { return was_there_; }

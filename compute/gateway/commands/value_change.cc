@@ -744,19 +744,22 @@ ValueModifier::Change KeyChanges::OnValue(std::optional<std::string_view> value,
   is_too_long_ = !ApplyAll(effect);
   if (is_too_long_) return {};
   if (state_.wants_large && !HasScript()) {
-    const CompositeType type = *state_.wants_large;
-    state_.value = value;
-    if (!value || CanBeLarge()) {
-      return Fill(type, value.value_or(""), value ? expiry : Expiry::Never(), Outcome::kFillsFirst);
+    const bool may_fill = !value || (expiry.is_composite() && CanBeLarge(*value));
+    // What is watched would be changed by that.
+    if (may_fill && !expected_) {
+      if (value) return Fill(*state_.wants_large, *value, expiry, Outcome::kFillsFirst);
+      header_ = {};
+      header_.type = *state_.wants_large;
+      outcome_ = Outcome::kIsCreated;
+      return {};
     }
-    return {};
   }
   if (effect == ValueChange::Effect::kNone) return {};
   if (!state_.value) return {Kind::kDelete, {}, {}};
   const Expiry after = state_.is_composite ? state_.expiry.OfComposite() : state_.expiry;
   if (effect == ValueChange::Effect::kTouched) return {Kind::kTouch, {}, after};
   const bool may_grow = state_.is_composite && state_.value->size() > kMostSmallBytes;
-  if (may_grow && !ParseLargeHeader(*state_.value) && CanBeLarge()) {
+  if (may_grow && !ParseLargeHeader(*state_.value) && CanBeLarge(*state_.value)) {
     return Fill(*TypeOfComposite(*state_.value), *state_.value, after, Outcome::kFills);
   }
   return {Kind::kPut, *state_.value, after};
@@ -774,7 +777,8 @@ std::optional<ValueModifier::Change> KeyChanges::OnLarge(const LargeHeader& head
       }
       return Fill(header.type, header.items, expiry, Outcome::kFillsFirst);
     case LargeHeader::State::kOpen:
-      if (!WantsItems() || HasScript()) return std::nullopt;
+      // A script by itself is refused. Beside others, each is done by itself.
+      if (!WantsItems() || (HasScript() && first_ == last_)) return std::nullopt;
       outcome_ = Outcome::kIsLarge;
       return Change{};
     case LargeHeader::State::kPerhapsEmpty: outcome_ = Outcome::kPerhapsEmpty; return Change{};
@@ -827,10 +831,10 @@ bool KeyChanges::AddsItemsTo(CompositeType type) const {
   return adds;
 }
 
-bool KeyChanges::CanBeLarge() const {
-  const std::optional<CompositeType> type = TypeOfComposite(*state_.value);
+bool KeyChanges::CanBeLarge(std::string_view small) const {
+  const std::optional<CompositeType> type = TypeOfComposite(small);
   if (!type) return false;
-  CompositeView view(*type, *state_.value);
+  CompositeView view(*type, small);
   while (const std::optional<CompositeItem> item = view.Next()) {
     if (kItemPrefixBytes + item->name.size() > terms_.max_key_bytes) return false;
   }

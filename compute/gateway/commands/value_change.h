@@ -221,6 +221,7 @@ class KeyChanges final : public ValueModifier {
                   // others fill: to be done again
     kFills,       // all, and now the composite is `header`, which is to be filled
     kFillsFirst,  // nothing, but the same: to be done again behind that
+    kIsCreated,   // nothing: the key is to get a large composite of the type of `header` first
     kIsLarge,     // nothing: the key has `header`, which is open
     kPerhapsEmpty,  // nothing: likewise, and whether it has an item is to be looked up
   };
@@ -267,6 +268,8 @@ class KeyChanges final : public ValueModifier {
   }
   const ChangeTerms& terms() const { return terms_; }
   ChangeMemory& memory() { return memory_; }
+  // Whether a reply of so many bytes may be held, too.
+  bool TakeReply(uint64_t bytes) { return replies_.Take(bytes); }
   // Whether all commands are about items of a composite of that type, and one may add some.
   bool AddsItemsTo(CompositeType type) const;
   // Of all answers.
@@ -304,8 +307,8 @@ class KeyChanges final : public ValueModifier {
   // Whether a command asks for items; whether one may change some.
   bool WantsItems() const;
   bool MayChangeItems() const;
-  // Whether each item of the small composite in state_ can be a key.
-  bool CanBeLarge() const;
+  // Whether each item of the small composite can be a key.
+  bool CanBeLarge(std::string_view small) const;
 
   ValueChange* first_;
   ValueChange* last_;

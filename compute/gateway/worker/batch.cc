@@ -312,7 +312,9 @@ Task<void> Batch::Read(Session& session, size_t most_bytes, size_t most_keys) {
     has_large_lists_ = has_large_lists_ || is_any;
     return is_any;
   });
-  if (!has_large_lists_) co_await LargeRun::ReadItems(session, std::move(large));
+  if (has_large_lists_) co_return;
+  const bool are_read = co_await LargeRun::ReadItems(session, std::move(large), most_bytes);
+  has_large_lists_ = !are_read;
 }
 
 Task<std::vector<LargeLook>> Batch::FindLarge(Session& session, Requests requests, size_t first,
@@ -595,7 +597,7 @@ bool Batch::IsLong(Requests requests) const {
 bool Batch::IsLargeList(const Request& request) const {
   const CompositeCommand* const command =
       request.IsLook() ? looks_[request.count].composite() : nullptr;
-  if (command == nullptr || command->IsOfItems()) return false;
+  if (command == nullptr) return false;
   const Result<std::string_view> value = values_[request.first];
   return value && values_.expiry(request.first).is_composite() &&
          ParseLargeHeader(value.value()).has_value();
@@ -606,7 +608,10 @@ std::vector<std::unique_ptr<Batch>> Batch::Split() {
   auto others = std::make_unique<Batch>(context_);
   for (const Requests requests : RequestsByClient()) {
     const bool is_long = IsLong(requests);
-    if (is_long) parts.push_back(std::make_unique<Batch>(context_));
+    if (is_long) {
+      parts.push_back(std::make_unique<Batch>(context_));
+      parts.back()->has_large_lists_ = has_large_lists_;
+    }
     Batch& to = is_long ? *parts.back() : *others;
     for (const Request& request : requests) to.Take(*this, request);
   }

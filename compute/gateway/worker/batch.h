@@ -231,7 +231,7 @@ class Batch {
   Values values_;
   size_t most_keys_ = 0;          // of the last Read
   bool is_unread_ = false;        // it has read nothing, because a client has more reads
-  bool has_large_lists_ = false;  // some ask for any items of a large composite
+  bool has_large_lists_ = false;  // some ask for many items of a large composite, or long ones
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
   ItemsAlong items_along_;

@@ -58,6 +58,9 @@ Task<void> ChangeRun::Run(Session& session, std::vector<KeyChanges>& changes) {
 
 Task<Status> ChangeRun::Prepare(Session& session, KeyChanges& one) {
   const LargeHeader header = one.header();
+  if (one.outcome() == Outcome::kIsCreated) {
+    co_return co_await LargeRun::Create(session, one.key(), header.type);
+  }
   if (one.outcome() != Outcome::kPerhapsEmpty) {
     co_return co_await LargeRun::Fill(session, one.key(), header);
   }

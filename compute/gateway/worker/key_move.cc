@@ -51,6 +51,25 @@ class PutIf final : public ValueModifier {
   bool has_put_ = false;
 };
 
+// What a key has, if that is a large composite without items, so that the key counts as absent.
+// Otherwise as of a key that is absent.
+Task<Result<Fingerprint>> AsEmpty(Session& session, std::string_view value, Expiry expiry) {
+  const std::optional<LargeHeader> header = ParseLargeHeader(value, expiry);
+  if (!header || header->state != LargeHeader::State::kPerhapsEmpty) co_return Fingerprint();
+  const Fingerprint seen(value, expiry);
+  BOOST_OUTCOME_CO_TRY(is_empty, co_await LargeRun::IsEmpty(session, header->id));
+  co_return is_empty ? seen : Fingerprint();
+}
+
+Task<Result<Fingerprint>> FindEmpty(Session& session, std::string_view key) {
+  const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(key);
+  const bool is_absent = !found && (found.error().code == Code::kNotFound ||
+                                    found.error().code == Code::kInvalidArgument);
+  if (is_absent) co_return Fingerprint();
+  if (!found) co_return found.error();
+  co_return co_await AsEmpty(session, found.value().value, found.value().expiry);
+}
+
 class DeleteSeen final : public ValueModifier {
  public:
   explicit DeleteSeen(const Fingerprint& seen) : seen_(seen) {}
@@ -139,30 +158,44 @@ Task<std::string> KeyMove::Move(Session& session) {
     const bool is_absent = !found && (found.error().code == Code::kNotFound ||
                                       found.error().code == Code::kInvalidArgument);
     if (!found && !is_absent) co_return ErrorLine(found.error());
-    if (is_absent) co_return AnswerToAbsent();
+    if (is_absent) co_return co_await AnswerToAbsent(session, put_before);
     if (from_ == to_) co_return "";
     const auto& [value, expiry] = found.value();
-    std::string moved = value;
     const std::optional<LargeHeader> header = ParseLargeHeader(value, expiry);
     const bool is_large = header && header->state != LargeHeader::State::kFilling;
+    // Of one that is filling the small form is moved: the keys of its items are the old key's.
+    std::string moved(header && !is_large ? header->items : value);
+    if (header && moved.empty()) co_return co_await AnswerToAbsent(session, put_before);
     if (is_large) {
       Result<std::optional<std::string>> large = co_await MoveLarge(session, *header);
       if (!large) co_return ErrorLine(large.error());
-      if (!large.value()) co_return AnswerToAbsent();
+      if (!large.value() && put_id_ != 0) co_return co_await GiveUp(session, put_before);
+      if (!large.value()) co_return co_await AnswerToAbsent(session, put_before);
       moved = *std::move(large.value());
     }
-    PutIf put(moved, expiry, must_be_absent_, put_before);
+    Fingerprint replaceable = put_before;
+    if (must_be_absent_ && number_ == 0) {
+      const Result<Fingerprint> empty = co_await FindEmpty(session, to_);
+      if (!empty) co_return ErrorLine(empty.error());
+      replaceable = empty.value();
+    }
+    PutIf put(moved, expiry, must_be_absent_, replaceable);
     const Status done = co_await session.AsyncModify(to_, put);
     if (!done) co_return ErrorLine(done.error());
-    if (!put.has_put()) co_return "";
+    if (!put.has_put()) {
+      if (is_large) static_cast<void>(co_await ForgetLargeKey(session, header->id, to_, noted_));
+      co_return "";
+    }
     put_before = Fingerprint(moved, expiry);
     if (is_large) {
       // It may have become garbage, or the sweep may have forgotten this key, if this has lasted
       // for very long.
-      const Result<bool> is_alive =
+      const Result<std::optional<uint64_t>> noted =
           co_await NoteLargeKey(session, ParseLargeHeader(moved)->id, to_);
-      if (!is_alive) co_return ErrorLine(is_alive.error());
-      if (!is_alive.value()) co_return co_await GiveUp(session, put_before);
+      if (!noted) co_return ErrorLine(noted.error());
+      if (!noted.value()) co_return co_await GiveUp(session, put_before);
+      noted_ = *noted.value();
+      put_id_ = header->id;
     }
     number_ = 1;
     if (id_ == CommandId::kCopy) co_return "";
@@ -170,15 +203,29 @@ Task<std::string> KeyMove::Move(Session& session) {
     if (!is_deleted) co_return ErrorLine(is_deleted.error());
     if (!is_deleted.value()) continue;
     // If that fails, the sweep of large composites does it.
-    if (is_large) static_cast<void>(co_await ForgetLargeKey(session, header->id, from_));
+    if (is_large) static_cast<void>(co_await ForgetLargeKey(session, header->id, from_, noted_));
     co_return "";
   }
   co_return std::string(kContended);
 }
 
-std::string KeyMove::AnswerToAbsent() const {
-  if (number_ != 0) return "";  // somebody else has deleted it since
-  return id_ == CommandId::kCopy ? "" : "ERR no such key";
+Task<std::string> KeyMove::AnswerToAbsent(Session& session, const Fingerprint& put) {
+  if (number_ == 0) co_return id_ == CommandId::kCopy ? "" : "ERR no such key";
+  if (put_id_ == 0) co_return "";  // somebody else has deleted it since
+  const std::string record_key = RecordKeyOf(put_id_);
+  const Result<std::string> found = co_await session.AsyncGet(record_key);
+  if (!found && found.error().code != Code::kNotFound) co_return ErrorLine(found.error());
+  const std::optional<LargeRecord> record =
+      found ? LargeRecord::Parse(found.value()) : std::nullopt;
+  if (!record) co_return "";
+  // If others have renamed the old key, too: two keys may not have the items of one.
+  for (const std::string& key : record->keys) {
+    if (key == from_ || key == to_) continue;
+    const Result<bool> is_owner = co_await HasLarge(session, key, put_id_);
+    if (!is_owner) co_return ErrorLine(is_owner.error());
+    if (is_owner.value()) co_return co_await GiveUp(session, put);
+  }
+  co_return "";
 }
 
 // The items of the new key are garbage.
@@ -200,10 +247,11 @@ Task<Result<std::optional<std::string>>> KeyMove::MoveLarge(Session& session,
     BOOST_OUTCOME_CO_TRY(copy, co_await CopyLarge(session, header, to_));
     co_return Moved(copy.Encode());
   }
-  BOOST_OUTCOME_CO_TRY(is_alive, co_await NoteLargeKey(session, header.id, to_));
+  BOOST_OUTCOME_CO_TRY(noted, co_await NoteLargeKey(session, header.id, to_));
+  noted_ = noted.value_or(0);
   LargeHeader moved = header;
   moved.nonce = NewNonce();
-  co_return is_alive ? Moved(moved.Encode()) : Moved();
+  co_return noted ? Moved(moved.Encode()) : Moved();
 }
 
 Task<Result<bool>> KeyMove::DeleteIf(Session& session, std::string_view key,
@@ -220,16 +268,23 @@ Task<std::string> KeyMove::SetAll(Session& session) {
   Values values;
   values.set_most_bytes(kMostRead);  // what they have does not matter
   co_await session.AsyncMultiGet(keys, values);
+  std::vector<Fingerprint> empty(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (values.is_left_out(i)) continue;
-    if (values[i]) co_return "";
-    if (values[i].error().code != Code::kNotFound) co_return ErrorLine(values[i].error());
+    if (values.is_left_out(i)) co_return "";  // there is one
+    const Result<std::string_view> value = values[i];
+    if (!value && value.error().code != Code::kNotFound) co_return ErrorLine(value.error());
+    if (!value) continue;
+    const Result<Fingerprint> as_empty = co_await AsEmpty(session, value.value(), values.expiry(i));
+    if (!as_empty) co_return ErrorLine(as_empty.error());
+    empty[i] = as_empty.value();
+    if (empty[i] == Fingerprint()) co_return "";
   }
   std::vector<PutIf> puts;
   puts.reserve(pairs_.size());
   std::vector<KeyModifier> modifiers;
   for (const auto& [key, value] : pairs_) {
-    modifiers.push_back({key, &puts.emplace_back(value, Expiry::Never(), true)});
+    const Fingerprint& replaceable = empty[modifiers.size()];
+    modifiers.push_back({key, &puts.emplace_back(value, Expiry::Never(), true, replaceable)});
   }
   std::vector<Status> results(puts.size(), Ok());
   co_await session.AsyncMultiModify(modifiers, results);

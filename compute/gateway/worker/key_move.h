@@ -44,7 +44,8 @@ class KeyMove {
   Status ParsePairs(const std::vector<std::string_view>& arguments);
   // The error reply, without the '-', or "": `number_` says what came of it.
   Task<std::string> Move(Session& session);
-  std::string AnswerToAbsent() const;
+  // The old key is absent, now that the new one has got `put`, if it has.
+  Task<std::string> AnswerToAbsent(Session& session, const Fingerprint& put);
   Task<std::string> GiveUp(Session& session, const Fingerprint& put);
   Task<std::string> SetAll(Session& session);
   // Deletes those of the pairs that this has set.
@@ -62,6 +63,8 @@ class KeyMove {
   bool must_be_absent_ = false;               // the new key
   std::map<std::string, std::string> pairs_;  // of MSETNX
   int64_t number_ = 0;
+  uint64_t put_id_ = 0;  // of the large composite that the new key has got; 0: none
+  uint64_t noted_ = 0;   // the version of its record, as this has written it last
 };
 
 }  // namespace gossamer::gateway

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compute/gateway/worker/large_run.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -67,7 +68,10 @@ Task<Result<std::optional<LargeHeader>>> FindHeader(Session& session, std::strin
                                                     uint64_t id) {
   using Found = std::optional<LargeHeader>;
   const Result<ExpiringValue> value = co_await session.AsyncGetWithExpiry(key);
-  if (!value && value.error().code == Code::kNotFound) co_return Found();
+  // InvalidArgument: a key that the store does not take; RENAME may have noted it.
+  const bool is_absent = !value && (value.error().code == Code::kNotFound ||
+                                    value.error().code == Code::kInvalidArgument);
+  if (is_absent) co_return Found();
   if (!value) co_return value.error();
   Found header = ParseLargeHeader(value.value().value, value.value().expiry);
   if (!header || header->id != id) co_return Found();
@@ -87,6 +91,7 @@ class Sweeper {
     if (!found && found.error().code != Code::kNotFound) co_return found.error();
     const std::optional<LargeRecord> record =
         found ? LargeRecord::Parse(found.value()) : std::nullopt;
+    if (found && !record) co_return Ok();  // of a later version of this program
     // Items without one: whoever has changed them last did so after they were deleted.
     if (!record || record->is_dead) co_return co_await Collect();
     std::vector<Owner> owners;
@@ -94,6 +99,10 @@ class Sweeper {
       BOOST_OUTCOME_CO_TRY(header, co_await FindHeader(session_, key, id_));
       if (!header) continue;
       owners.push_back({key, *header});
+      if (header->state == LargeHeader::State::kOpen) {
+        // Who has removed the last item has ended before it could say so.
+        BOOST_OUTCOME_CO_TRYV(co_await LargeRun::NoteBehind(session_, key, *header));
+      }
       if (header->state == LargeHeader::State::kPerhapsEmpty) {
         BOOST_OUTCOME_CO_TRYV(co_await LookAtEmpty(key, *header));
       }
@@ -160,20 +169,34 @@ class Sweeper {
 
 }  // namespace
 
-Task<Result<bool>> NoteLargeKey(Session& session, uint64_t id, std::string_view key) {
+Task<Result<std::optional<uint64_t>>> NoteLargeKey(Session& session, uint64_t id,
+                                                   std::string_view key) {
+  if (key.size() > kMaxKeyBytes) {
+    co_return MakeError(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) +
+                                                    " bytes: stores take at most " +
+                                                    std::to_string(kMaxKeyBytes));
+  }
   const uint64_t now_ms = session.StoreTimeMs();
   RecordChange change([key, now_ms](LargeRecord& record) {
     std::erase(record.keys, key);
     record.keys.emplace_back(key);
     record.since_ms = now_ms;
   });
-  co_return co_await ChangeRecord(session, id, change);
+  BOOST_OUTCOME_CO_TRY(is_alive, co_await ChangeRecord(session, id, change));
+  co_return is_alive ? std::optional(LargeRecord::Parse(change.bytes())->version) : std::nullopt;
 }
 
-Task<Status> ForgetLargeKey(Session& session, uint64_t id, std::string_view key) {
-  RecordChange change([key](LargeRecord& record) { std::erase(record.keys, key); });
+Task<Status> ForgetLargeKey(Session& session, uint64_t id, std::string_view key, uint64_t version) {
+  RecordChange change([key, version](LargeRecord& record) {
+    if (record.version == version) std::erase(record.keys, key);
+  });
   BOOST_OUTCOME_CO_TRYV(co_await ChangeRecord(session, id, change));
   co_return Ok();
+}
+
+Task<Result<bool>> HasLarge(Session& session, std::string_view key, uint64_t id) {
+  BOOST_OUTCOME_CO_TRY(header, co_await FindHeader(session, key, id));
+  co_return header.has_value();
 }
 
 Task<Result<LargeHeader>> CopyLarge(Session& session, const LargeHeader& header,
@@ -220,6 +243,7 @@ Task<Result<LargeHeader>> CopyLarge(Session& session, const LargeHeader& header,
 Task<Result<LargeSweep>> SweepLarge(Session& session, std::function<bool()> goes_on) {
   LargeSweep done;
   std::string from = RecordKeyOf(1);
+  Status first_failure = Ok();
   while (goes_on()) {
     ScanOptions options;
     options.from = from;
@@ -236,9 +260,11 @@ Task<Result<LargeSweep>> SweepLarge(Session& session, std::function<bool()> goes
     if (!id) break;
     ++done.composites;
     Sweeper sweeper(session, *id, done);
-    BOOST_OUTCOME_CO_TRYV(co_await sweeper.Run());
+    const Status status = co_await sweeper.Run();
+    if (!status && first_failure) first_failure = status;
     from = RecordKeyOf(*id) + '\xff';  // behind its items
   }
+  if (!first_failure) co_return first_failure.error();
   co_return done;
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <memory>
+#include <random>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -10,17 +12,22 @@
 #include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/worker/change_run.h"
 #include "compute/gateway/worker/key_sampler.h"
+#include "compute/gateway/worker/large_records.h"
 
 namespace gossamer::gateway {
 namespace {
 
 // Of all names and values that a reply is made of.
 constexpr size_t kMostListed = size_t{64} << 20;
+constexpr size_t kItemOverhead = 64;  // of each, in memory
+constexpr std::string_view kTooMuchHeld =
+    "TRYAGAIN the replies of these commands are too long together: send fewer at a time";
 constexpr std::string_view kListTooLong = "ERR the reply would be too long: use HSCAN or SSCAN";
 // So many drawn items are drawn one by one; for more of them, all are read.
 constexpr uint64_t kMostDrawn = 16;
 // SPOP of more marks its set as perhaps empty before it begins, as HDEL of all fields does.
 constexpr uint64_t kMostMarked = 100'000;
+constexpr size_t kPoppedTogether = 1024;
 constexpr int kMostDraws = 64;  // of one item that others have not removed meanwhile
 
 // Puts another header in the place of one.
@@ -58,6 +65,30 @@ class HeaderChange final : public ValueModifier {
   bool clears_time_ = false;
 };
 
+// Puts a header where there is nothing.
+class InsertHeader final : public ValueModifier {
+ public:
+  explicit InsertHeader(const LargeHeader& header) : bytes_(header.Encode()) {}
+
+  Change Modify(std::optional<std::string_view> value, Expiry /*expiry*/) override {
+    if (value) return {};
+    return {Kind::kPut, bytes_, Expiry::Never().OfComposite()};
+  }
+  bool wants_value() const override { return false; }
+
+ private:
+  const std::string bytes_;
+};
+
+Task<Status> PutRecord(Session& session, uint64_t id, std::string_view key) {
+  LargeRecord record;
+  record.since_ms = session.StoreTimeMs();
+  record.keys = {std::string(key)};
+  const std::string record_key = RecordKeyOf(id);
+  const std::string bytes = record.Encode();
+  co_return co_await session.AsyncPut(record_key, bytes);
+}
+
 ScanOptions ItemsOf(uint64_t id, bool keys_only) {
   ScanOptions options;
   options.prefix = ItemPrefixOf(id);
@@ -75,7 +106,7 @@ struct LargeRun::Items {
 
   // Returns false if that is too much.
   bool Add(std::string_view name, std::string_view value) {
-    total += name.size() + value.size();
+    total += name.size() + value.size() + kItemOverhead;
     if (total > kMostListed) return false;
     std::string& both = bytes.emplace_back(name);
     both += value;
@@ -104,12 +135,7 @@ Task<Status> LargeRun::Fill(Session& session, std::string_view key, LargeHeader 
       ParseLargeHeader(found.value().value, found.value().expiry);
   if (!now || now->id != header.id || now->state != LargeHeader::State::kFilling) co_return Ok();
   // Before the items: the LargeSweeper takes those without a record for garbage.
-  LargeRecord record;
-  record.since_ms = session.StoreTimeMs();
-  record.keys = {std::string(key)};
-  const std::string record_key = RecordKeyOf(header.id);
-  const std::string record_bytes = record.Encode();
-  BOOST_OUTCOME_CO_TRYV(co_await session.AsyncPut(record_key, record_bytes));
+  BOOST_OUTCOME_CO_TRYV(co_await PutRecord(session, header.id, key));
   std::vector<std::string> keys;
   std::vector<KeyValueView> pairs;
   CompositeView view(header.type, now->items);
@@ -124,6 +150,18 @@ Task<Status> LargeRun::Fill(Session& session, std::string_view key, LargeHeader 
     if (!result) co_return result.error();
   }
   co_return co_await Open(session, key, *now);
+}
+
+Task<Status> LargeRun::Create(Session& session, std::string_view key, CompositeType type) {
+  LargeHeader header;
+  header.type = type;
+  header.state = LargeHeader::State::kPerhapsEmpty;
+  header.id = NewLargeId();
+  header.nonce = NewNonce();
+  header.since_ms = session.StoreTimeMs();
+  BOOST_OUTCOME_CO_TRYV(co_await PutRecord(session, header.id, key));
+  InsertHeader insertion(header);
+  co_return co_await session.AsyncModify(key, insertion);
 }
 
 Task<Status> LargeRun::Open(Session& session, std::string_view key, LargeHeader header) {
@@ -201,9 +239,31 @@ Task<void> LargeRun::Change(Session& session, std::vector<KeyChanges*> changes) 
   if (!of_items.empty()) co_await ChangeItems(session, std::move(of_items));
 }
 
+// Changes of items count as done before the header has gone, if it has. Where they have taken very
+// long, others may have relied on that they were not done (kSettlingMs).
+Task<Status> LargeRun::CheckHeader(Session& session, KeyChanges& group) {
+  if (session.StoreTimeMs() <= group.terms().now_ms + kSettlingMs / 2) co_return Ok();
+  BOOST_OUTCOME_CO_TRY(is_there, co_await HasLarge(session, group.key(), group.header().id));
+  if (is_there) co_return Ok();
+  co_return MakeError(Code::kMaybeApplied,
+                      "this has taken long, and others have deleted, emptied or renamed the key "
+                      "meanwhile: read it to find out");
+}
+
+// A reply that is held with others until all are given.
+void LargeRun::TakeReply(KeyChanges& group, CompositeCommand& command) {
+  if (!command.IsChange() && !group.TakeReply(command.reply().size())) {
+    command.AnswerError(kTooMuchHeld);
+  }
+}
+
 Task<Status> LargeRun::ChangeAny(Session& session, KeyChanges& group, CompositeCommand& command) {
   LargeHeader header = group.header();
-  if (!command.IsPop()) co_return co_await AnswerAny(session, command, header, nullptr);
+  if (!command.IsPop()) {
+    BOOST_OUTCOME_CO_TRYV(co_await AnswerAny(session, command, header, nullptr));
+    TakeReply(group, command);
+    co_return Ok();
+  }
   const size_t count = std::min<uint64_t>(*command.CountToDraw(), kMostMarked);
   const auto any = [](std::string_view) { return true; };
   BOOST_OUTCOME_CO_TRY(marked, co_await NoteBefore(session, group.key(), header, count, any));
@@ -221,6 +281,7 @@ Task<void> LargeRun::ChangeOneByOne(Session& session, KeyChanges& group) {
     alone.emplace_back(*one, terms, group.memory());
     ChangeRun run;
     co_await run.Run(session, alone);
+    if (CompositeCommand* const command = one->composite()) TakeReply(group, *command);
   }
 }
 
@@ -273,19 +334,27 @@ Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> grou
   size_t number = 0;
   for (KeyChanges* const group : changes) {
     const LargeHeader& header = headers[number++];
+    const Status lasted = co_await CheckHeader(session, *group);
     bool may_be_empty = header.state == LargeHeader::State::kPerhapsEmpty;
     group->ForEach([&](ValueChange& one) {
       const size_t count = counts[command++];
       const std::span<const ItemChange> own = std::span(items).subspan(at, count);
-      one.result = Ok();
+      one.result = lasted;
       for (size_t i = at; i < at + count; ++i) {
-        if (!results[i]) one.result = results[i];
+        // No item has a name that is too long for a key.
+        const bool is_absent =
+            !results[i] && results[i].error().code == Code::kInvalidArgument && !items[i].adds();
+        if (!results[i] && !is_absent) one.result = results[i];
       }
-      if (one.result) one.composite()->AnswerItems(own);
-      const auto has_removed = [](const ItemChange& item) {
-        return item.action() == ItemChange::Action::kRemove && item.was_there();
+      if (one.result) {
+        one.composite()->AnswerItems(own);
+        TakeReply(*group, *one.composite());
+      }
+      // Also where it was absent: the composite may have been empty before.
+      const auto removes = [](const ItemChange& item) {
+        return item.action() == ItemChange::Action::kRemove;
       };
-      may_be_empty = may_be_empty || !one.result || std::ranges::any_of(own, has_removed);
+      may_be_empty = may_be_empty || !one.result || std::ranges::any_of(own, removes);
       at += count;
     });
     // Whoever meets the composite next finds out what this could not.
@@ -296,7 +365,8 @@ Task<void> LargeRun::ChangeItems(Session& session, std::vector<KeyChanges*> grou
 
 // ---- Reads
 
-Task<void> LargeRun::ReadItems(Session& session, std::vector<LargeLook> looks) {
+Task<bool> LargeRun::ReadItems(Session& session, std::vector<LargeLook> looks,
+                               uint64_t most_bytes) {
   std::vector<std::string> keys;
   for (const LargeLook& one : looks) {
     for (const std::string_view name : one.look->composite()->names()) {
@@ -305,7 +375,9 @@ Task<void> LargeRun::ReadItems(Session& session, std::vector<LargeLook> looks) {
   }
   const std::vector<std::string_view> views(keys.begin(), keys.end());
   Values values;
+  values.set_most_bytes(most_bytes);
   co_await session.AsyncMultiGet(views, values);
+  if (values.is_full()) co_return false;
   size_t at = 0;
   std::vector<std::optional<std::string_view>> found;
   for (const LargeLook& one : looks) {
@@ -322,6 +394,7 @@ Task<void> LargeRun::ReadItems(Session& session, std::vector<LargeLook> looks) {
     refusal.empty() ? command.AnswerValues(found) : command.AnswerError(refusal);
     command.KeepReply();
   }
+  co_return true;
 }
 
 Task<void> LargeRun::Read(Session& session, std::vector<LargeLook> looks,
@@ -337,11 +410,16 @@ Task<void> LargeRun::Read(Session& session, std::vector<LargeLook> looks,
     if (!status) command.AnswerError(ErrorLine(status.error()));
     command.KeepReply();
   }
-  if (!of_items.empty()) co_await ReadItems(session, std::move(of_items));
+  constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+  if (!of_items.empty()) static_cast<void>(co_await ReadItems(session, std::move(of_items), kAll));
 }
 
 Task<Status> LargeRun::AnswerAny(Session& session, CompositeCommand& command,
                                  const LargeHeader& header, ScanPositions* positions) {
+  if (!command.late_refusal().empty()) {
+    command.AnswerError(command.late_refusal());
+    co_return Ok();
+  }
   if (command.WantsCount()) {
     BOOST_OUTCOME_CO_TRY(count, co_await Count(session, header.id));
     command.AnswerCount(count);
@@ -351,8 +429,12 @@ Task<Status> LargeRun::AnswerAny(Session& session, CompositeCommand& command,
     co_return co_await Scan(session, command, header.id, *positions);
   }
   const std::optional<uint64_t> drawn = command.CountToDraw();
+  if (command.IsPop() && *drawn > kMostDrawn) {
+    co_return co_await PopMany(session, command, header.id, *drawn);
+  }
   if (drawn && (*drawn <= kMostDrawn || command.IsPop())) {
-    co_return co_await Draw(session, command, header.id, *drawn);
+    BOOST_OUTCOME_CO_TRY(is_done, co_await Draw(session, command, header.id, *drawn));
+    if (is_done) co_return Ok();
   }
   Items items;
   BOOST_OUTCOME_CO_TRYV(co_await ReadAll(session, header.id, command.WantsValues(), items));
@@ -363,6 +445,36 @@ Task<Status> LargeRun::AnswerAny(Session& session, CompositeCommand& command,
   } else {
     command.AnswerAll(items.views);
   }
+  co_return Ok();
+}
+
+Task<Status> LargeRun::PopMany(Session& session, CompositeCommand& command, uint64_t id,
+                               uint64_t count) {
+  Items all;
+  BOOST_OUTCOME_CO_TRYV(co_await ReadAll(session, id, false, all));
+  if (all.total > kMostListed) {
+    command.AnswerError("ERR the set is too large for SPOP with that count: use a lower one");
+    co_return Ok();
+  }
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  std::ranges::shuffle(all.views, random);
+  Items popped;
+  for (size_t next = 0; popped.views.size() < count && next < all.views.size();) {
+    const size_t wanted = std::min<size_t>(kPoppedTogether, count - popped.views.size());
+    std::vector<ItemChange> changes;
+    for (; changes.size() < wanted && next < all.views.size(); ++next) {
+      changes.emplace_back(ItemChange::Action::kRemove, ItemKeyOf(id, all.views[next].name));
+    }
+    std::vector<KeyModifier> modifiers;
+    for (ItemChange& one : changes) modifiers.push_back({one.key(), &one});
+    std::vector<Status> results(changes.size(), Ok());
+    co_await session.AsyncMultiModify(modifiers, results);
+    for (size_t i = 0; i < changes.size(); ++i) {
+      if (!results[i]) co_return results[i].error();
+      if (changes[i].was_there()) popped.Add(changes[i].key().substr(kItemPrefixBytes), {});
+    }
+  }
+  command.AnswerDrawn(popped.views);
   co_return Ok();
 }
 
@@ -415,8 +527,8 @@ Task<Status> LargeRun::Scan(Session& session, CompositeCommand& command, uint64_
   co_return Ok();
 }
 
-Task<Status> LargeRun::Draw(Session& session, CompositeCommand& command, uint64_t id,
-                            uint64_t count) {
+Task<Result<bool>> LargeRun::Draw(Session& session, CompositeCommand& command, uint64_t id,
+                                  uint64_t count) {
   Items items;
   std::unordered_set<std::string> drawn;
   KeySampler sampler;
@@ -424,7 +536,7 @@ Task<Status> LargeRun::Draw(Session& session, CompositeCommand& command, uint64_
   int misses = 0;
   while (drawn.size() < count && misses < kMostDraws) {
     BOOST_OUTCOME_CO_TRY(key, co_await sampler.Draw(session, turns, ItemsOf(id, true)));
-    if (!key) break;
+    if (!key || items.total + key->size() > kMostListed) break;
     ItemChange change(command.IsPop() ? ItemChange::Action::kRemove : ItemChange::Action::kRead,
                       *key);
     BOOST_OUTCOME_CO_TRYV(co_await session.AsyncModify(change.key(), change));
@@ -436,8 +548,10 @@ Task<Status> LargeRun::Draw(Session& session, CompositeCommand& command, uint64_
     const std::string name = key->substr(kItemPrefixBytes);
     if (!items.Add(name, change.text().value_or(""))) break;
   }
+  // Where there are hardly more items than are wanted, the last ones are seldom met.
+  if (misses == kMostDraws && !command.IsPop()) co_return false;
   command.AnswerDrawn(items.views);
-  co_return Ok();
+  co_return true;
 }
 
 }  // namespace gossamer::gateway

@@ -428,6 +428,354 @@ TEST_P(LargeRunTest, SetsArePoppedAndDrawn) {
   EXPECT_EQ(Run({"spop", "s"}), "$-1\r\n");
 }
 
+// ---- Attacks. Each says what users were promised.
+
+// RENAME to a key that is too long is refused, and must leave the hash as it is.
+TEST_P(LargeRunTest, AttackRenameToATooLongKeyKeepsTheHash) {
+  Run(Fields("h", 400));
+  const uint64_t id = Header("h")->id;
+  const std::string out = RunMove({"rename", "h", std::string(300, 'x')});
+  EXPECT_THAT(out, testing::StartsWith("-"));
+  EXPECT_TRUE(Record(id)) << "the record can be read no more";
+  Sweep();
+  EXPECT_EQ(Run({"hlen", "h"}), ":400\r\n");
+}
+
+// Two clients rename to and fro. The first one's ForgetLargeKey comes after the second one's RENAME
+// back: no key is left in the record, and the sweep deletes the items of a hash that is there.
+TEST_P(LargeRunTest, AttackTwoClientsRenameToAndFro) {
+  Run(Fields("a", 400));
+  const auto rename = [&](std::string from, std::string to) -> Task<void> {
+    int done = 0;
+    for (int i = 0; i < 5000 && done < 40; ++i) {
+      Words words{"rename", from, to};
+      const std::string out = co_await Move(std::move(words));
+      done += out == "+OK\r\n" ? 1 : 0;
+    }
+  };
+  session_->Spawn(rename("a", "b"));
+  session_->Spawn(rename("b", "a"));
+  session_->WaitAll();
+  const std::string key = Header("a") ? "a" : "b";
+  ASSERT_TRUE(Header(key));
+  EXPECT_THAT(Record(Header(key)->id)->keys, testing::Contains(key));
+  Wait(kRecordPatienceMs);
+  Sweep();
+  const std::string other = key == "a" ? "b" : "a";
+  EXPECT_TRUE(Run({"hlen", key}) == ":400\r\n" || Run({"hlen", other}) == ":400\r\n")
+      << Run({"hlen", key}) << Run({"hlen", other});
+}
+
+// The same by hand: RENAME a b is at its last step, when somebody renames b to a.
+TEST_P(LargeRunTest, AttackALateForgetOfARenamedKey) {
+  Run(Fields("a", 400));
+  const uint64_t id = Header("a")->id;
+  EXPECT_EQ(RunMove({"rename", "a", "b"}), "+OK\r\n");  // but for its ForgetLargeKey(a)
+  const uint64_t version = Record(id)->version - 1;
+  EXPECT_EQ(RunMove({"rename", "b", "a"}), "+OK\r\n");
+  const auto forget = [&]() -> Task<void> {
+    const Status status = co_await ForgetLargeKey(*session_, id, "a", version);
+    EXPECT_TRUE(status);
+  };
+  session_->Spawn(forget());
+  session_->WaitAll();
+  Wait(kRecordPatienceMs);
+  Sweep();
+  EXPECT_EQ(Run({"hlen", "a"}), ":400\r\n");
+}
+
+// Two clients rename one key to two others, and both are told OK.
+TEST_P(LargeRunTest, AttackOneKeyIsRenamedToTwo) {
+  for (int i = 0; i < 20; ++i) {
+    const std::string from = "a" + std::to_string(i);
+    Run(Fields(from, 300 + i));
+    std::string b;
+    std::string c;
+    const auto rename = [&](std::string to, std::string& out) -> Task<void> {
+      Words words{"rename", from, to};
+      out = co_await Move(std::move(words));
+    };
+    const std::string to_b = "b" + std::to_string(i);
+    const std::string to_c = "c" + std::to_string(i);
+    Run(Fields(from, 400));
+    session_->Spawn(rename(to_b, b));
+    session_->Spawn(rename(to_c, c));
+    session_->WaitAll();
+    EXPECT_FALSE(b == "+OK\r\n" && c == "+OK\r\n") << "both";
+    const std::optional<LargeHeader> hb = Header(to_b);
+    const std::optional<LargeHeader> hc = Header(to_c);
+    EXPECT_FALSE(hb && hc && hb->id == hc->id) << "two keys are one hash";
+    if (!hb || !hc || hb->id != hc->id) continue;
+    // Acknowledged writes, to either.
+    EXPECT_EQ(Run({"hset", to_b, "nb", "1"}), ":1\r\n");
+    EXPECT_EQ(Run({"hset", to_c, "nc", "1"}), ":1\r\n");
+    EXPECT_EQ(Run({"hget", to_b, "nc"}), "$-1\r\n");
+    Wait(kRecordPatienceMs);
+    Sweep();
+    EXPECT_EQ(Run({"hget", to_b, "nb"}), "$1\r\n1\r\n");
+    EXPECT_EQ(Run({"hget", to_c, "nc"}), "$1\r\n1\r\n");
+  }
+}
+
+// Somebody removes the last item while RENAME goes on, and somebody adds one.
+TEST_P(LargeRunTest, AttackRenameBesideRemovals) {
+  for (int i = 0; i < 20; ++i) {
+    const std::string from = "a" + std::to_string(i);
+    const std::string to = "b" + std::to_string(i);
+    Run(Fields(from, 400));
+    Words all{"hdel", from};
+    for (int field = 1; field < 400; ++field) all.push_back("f" + std::to_string(field));
+    Run(all);
+    std::string renamed;
+    std::string removed;
+    const auto rename = [&]() -> Task<void> {
+      Words words{"rename", from, to};
+      renamed = co_await Move(std::move(words));
+    };
+    session_->Spawn(rename());
+    session_->Spawn(DoInto({{"hdel", from, "f0"}}, removed));
+    session_->WaitAll();
+    if (renamed != "+OK\r\n") continue;
+    EXPECT_EQ(Run({"hset", to, "new", "1"}), ":1\r\n");
+    EXPECT_FALSE(Header(from)) << "it was renamed";
+    EXPECT_EQ(Run({"hget", from, "new"}), "$-1\r\n") << "an alias";
+  }
+}
+
+// HDEL of an emptied hash opens it.
+TEST_P(LargeRunTest, AttackAnEmptiedHashIsStillAbsentBehindHdel) {
+  Run(Fields("h", 400));
+  Words all{"hdel", "h"};
+  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  EXPECT_EQ(Run(all), ":400\r\n");
+  EXPECT_EQ(Run({"hdel", "h", "f0"}), ":0\r\n");
+  EXPECT_EQ(Header("h")->state, State::kPerhapsEmpty);
+  for (int i = 0; i < 3; ++i) {
+    Wait(kEmptyPatienceMs);
+    Sweep();
+  }
+  EXPECT_FALSE(Header("h")) << "it is there for ever";
+}
+
+// An emptied hash is absent: what is made anew under its key lasts.
+TEST_P(LargeRunTest, AttackAnEmptiedHashLeavesItsTimeToLive) {
+  Run(Fields("h", 400));
+  Run({"expire", "h", "100"});
+  Words all{"hdel", "h"};
+  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Run(all);
+  EXPECT_EQ(Run({"hset", "h", "a", "1"}), ":1\r\n");
+  EXPECT_EQ(Run({"ttl", "h"}), ":-1\r\n");
+  Wait(101'000);
+  EXPECT_EQ(Run({"hget", "h", "a"}), "$1\r\n1\r\n");
+}
+
+// Commands on an emptied hash that come together with one that fills it.
+TEST_P(LargeRunTest, AttackAnEmptiedHashInAPipeline) {
+  Run(Fields("h", 400));
+  Words all{"hdel", "h"};
+  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Run(all);
+  Wait(kSettlingMs);
+  EXPECT_EQ(RunAll({{"expire", "h", "100"}, {"hset", "h", "a", "1"}}), ":0\r\n:1\r\n");
+  EXPECT_EQ(Run({"ttl", "h"}), ":-1\r\n");
+}
+
+// One command is refused, since its hash would be too long; the others of the batch are done.
+TEST_P(LargeRunTest, AttackARefusedCommandLeavesTheOthers) {
+  Run({"hset", "h", std::string(300, 'n'), "1"});
+  const std::string out =
+      RunAll({{"hset", "h", "a", "1"}, Fields("h", 12'000), {"hset", "h", "b", "1"}});
+  EXPECT_THAT(out, testing::StartsWith(":1\r\n-ERR"));
+  EXPECT_EQ(Run({"hget", "h", "a"}), "$1\r\n1\r\n");
+  EXPECT_EQ(Run({"hget", "h", "b"}), "$1\r\n1\r\n");
+  Run({"set", "s", "string"});
+  const std::string deleted = RunAll({{"getdel", "s"}, Fields("s", 12'000)});
+  EXPECT_THAT(deleted, testing::StartsWith("$6\r\nstring\r\n"));
+  EXPECT_FALSE(session_->Get("s")) << "GETDEL was acknowledged";
+}
+
+// Compute servers that end at some step leave no key that is there for ever and has no items.
+TEST_P(LargeRunTest, AttackCrashesLeaveNoEmptyHash) {
+  // Behind the removal of the last item, before that is noted.
+  Run(Fields("h", 400));
+  const uint64_t id = Header("h")->id;
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_TRUE(session_->Delete(ItemKeyOf(id, "f" + std::to_string(i))));
+  }
+  for (int i = 0; i < 5; ++i) {
+    Wait(kRecordPatienceMs);
+    Sweep();
+  }
+  EXPECT_FALSE(Header("h"));
+  EXPECT_EQ(Run({"setnx", "h", "1"}), ":1\r\n");
+}
+
+// All members of a set, which are no more than COUNT.
+TEST_P(LargeRunTest, AttackDrawnMembersAreAllOfASmallSet) {
+  Words words{"sadd", "s"};
+  for (int i = 0; i < 600; ++i) words.push_back("m" + std::to_string(i) + std::string(80, 'x'));
+  Run(words);
+  Words removal{"srem", "s"};
+  removal.insert(removal.end(), words.begin() + 18, words.end());
+  Run(removal);
+  EXPECT_EQ(Run({"scard", "s"}), ":16\r\n");
+  int fewer = 0;
+  for (int i = 0; i < 100; ++i) {
+    fewer += Run({"srandmember", "s", "16"}).starts_with("*16\r\n") ? 0 : 1;
+  }
+  EXPECT_EQ(fewer, 0);
+}
+
+// An emptied hash is absent for RENAMENX, COPY and MSETNX as well.
+TEST_P(LargeRunTest, AttackAnEmptiedHashIsAbsentForMoves) {
+  Run(Fields("h", 400));
+  Words all{"hdel", "h"};
+  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Run(all);
+  for (const Words& words :
+       {Words{"copy", "s", "h"}, Words{"msetnx", "h", "1"}, Words{"renamenx", "s", "h"}}) {
+    Run({"del", "h"});
+    Run(Fields("h", 400));
+    Run(all);
+    Wait(kSettlingMs);
+    Run({"set", "s", "1"});
+    EXPECT_EQ(RunMove(words), ":1\r\n") << words[0];
+  }
+}
+
+// HSCAN with a wrong option is refused in both forms.
+TEST_P(LargeRunTest, AttackWrongOptionsOfScans) {
+  Run({"hset", "small", "a", "1"});
+  Run(Fields("h", 400));
+  EXPECT_EQ(Run({"hscan", "small", "0", "count", "0"}), "-ERR syntax error\r\n");
+  EXPECT_EQ(Run({"hscan", "h", "0", "count", "0"}), "-ERR syntax error\r\n");
+}
+
+// A compute server is held up between the read of the header and the item: it does not say that it
+// has set the item, when others have relied on that there is none.
+TEST_P(LargeRunTest, AHeldUpWriterLooksAgain) {
+  for (int polls = 1; polls < 60; polls += 3) {
+    Run(Fields("h", 400));
+    std::vector<ValueChange> changes(1);
+    const Words words{"hset", "h", "late", "1"};
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    EXPECT_EQ(changes[0].Parse(*FindCommand("hset"), views, false), "");
+    std::vector<KeyChanges> groups;
+    groups.emplace_back(changes[0], ChangeTerms{store_.state().time_ms, 250}, memory_);
+    ChangeRun run;
+    session_->Spawn(run.Run(*session_, groups));
+    size_t tasks = 1;
+    for (int i = 0; i < polls && tasks != 0; ++i) tasks = session_->Poll();
+    if (tasks == 0) break;  // it has ended before
+    Wait(2 * kSettlingMs);
+    // By another client, at once.
+    const std::unique_ptr<Session> other = store_.NewSession().value();
+    ASSERT_TRUE(other->Delete("h"));
+    ASSERT_TRUE(other->Insert("h", "s"));
+    session_->WaitAll();
+    if (changes[0].result) {
+      std::string out;
+      ReplyWriter reply(out, false);
+      changes[0].Answer(reply);
+      EXPECT_EQ(out, "-" + std::string(kWrongType) + "\r\n") << polls;
+    } else {
+      EXPECT_EQ(changes[0].result.error().code, Code::kMaybeApplied);
+    }
+    ASSERT_TRUE(session_->Delete("h"));
+  }
+}
+
+// RENAMENX to keys that are there leaves no trace.
+TEST_P(LargeRunTest, AttackRefusedRenamesLeaveTheRecordShort) {
+  Run(Fields("h", 400));
+  const uint64_t id = Header("h")->id;
+  for (int i = 0; i < 200; ++i) {
+    const std::string other = "o" + std::to_string(i);
+    Run({"set", other, "1"});
+    EXPECT_EQ(RunMove({"renamenx", "h", other}), ":0\r\n");
+  }
+  EXPECT_LE(Record(id)->keys.size(), 2u);
+}
+
+// TakeForAbsent is about what was seen, and not about what has become of it.
+TEST_P(LargeRunTest, AttackAnEmptiedHashIsFilledAndMarkedAgain) {
+  Run(Fields("h", 400));
+  Words all{"hdel", "h"};
+  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Run(all);
+  Wait(kSettlingMs);
+  const LargeHeader seen = *Header("h");  // and has no items
+  // Somebody adds f0, and somebody whose look for items began before marks the hash.
+  EXPECT_EQ(Run({"hset", "h", "f0", "1"}), ":1\r\n");
+  LargeHeader marked = seen;
+  marked.since_ms = store_.state().time_ms;
+  ASSERT_TRUE(session_->Put("h", marked.Encode(), Expiry::Never().OfComposite()));
+  const Words words{"setnx", "h", "s"};
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  ValueChange change;
+  ASSERT_EQ(change.Parse(*FindCommand("setnx"), views, false), "");
+  KeyChanges changes(change, ChangeTerms{store_.state().time_ms, 250}, memory_);
+  changes.TakeForAbsent(seen, true);
+  const auto run = [&]() -> Task<void> {
+    const Status status = co_await session_->AsyncModify("h", changes);
+    EXPECT_TRUE(status);
+  };
+  session_->Spawn(run());
+  session_->WaitAll();
+  EXPECT_EQ(Run({"hget", "h", "f0"}), "$1\r\n1\r\n");
+}
+
+// What the sweep cannot read, it leaves alone.
+TEST_P(LargeRunTest, AttackARecordOfAnotherFormIsLeftAlone) {
+  Run(Fields("h", 400));
+  ASSERT_TRUE(session_->Put(RecordKeyOf(Header("h")->id), "of a later version"));
+  Sweep();
+  EXPECT_EQ(Run({"hlen", "h"}), ":400\r\n");
+}
+
+// RENAME and COPY of a hash that is being filled, by a live compute server: others do not wait.
+TEST_P(LargeRunTest, AttackACopyOfAHashThatIsFilledCanBeWrittenAtOnce) {
+  std::optional<CompositeEdit> edit = CompositeEdit::Of(CompositeType::kHash, std::nullopt);
+  edit->Set("a", "1");
+  const std::string items = edit->Encode();
+  const LargeHeader filling{.type = CompositeType::kHash,
+                            .state = State::kFilling,
+                            .id = 7,
+                            .nonce = 0,
+                            .since_ms = store_.state().time_ms,
+                            .items = items};
+  ASSERT_TRUE(session_->Put("h", filling.Encode(), Expiry::Never().OfComposite()));
+  EXPECT_EQ(RunMove({"copy", "h", "g"}), ":1\r\n");
+  const std::optional<LargeHeader> copy = Header("g");
+  EXPECT_FALSE(copy && copy->id == 7u) << "two keys have one id";
+  std::string out;
+  session_->Spawn(DoInto({{"hset", "g", "c", "3"}}, out));
+  for (int i = 0; i < 1000; ++i) session_->Poll();
+  EXPECT_EQ(out, ":1\r\n") << "nobody fills it: this waits for 2 s";
+  Wait(kFillPatienceMs);
+  session_->WaitAll();
+}
+
+// EXEC of a very long HSET on a watched key.
+TEST_P(LargeRunTest, AttackAWatchedKeyIsFilledFirst) {
+  const Words words = Fields("h", 12'000);
+  ValueChange change;
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  ASSERT_EQ(change.Parse(*FindCommand("hset"), views, false), "");
+  std::vector<KeyChanges> groups;
+  groups.emplace_back(change, ChangeTerms{store_.state().time_ms, 250}, memory_);
+  groups[0].Expect(Fingerprint());
+  const auto run = [&]() -> Task<void> {
+    ChangeRun changes;
+    co_await changes.Run(*session_, groups);
+  };
+  session_->Spawn(run());
+  session_->WaitAll();
+  EXPECT_FALSE(groups[0].is_outdated()) << "nobody else has changed it";
+  EXPECT_FALSE(groups[0].is_outdated() && Header("h")) << "nothing was done, and h is there";
+}
+
 TEST(LargeCompositeTest, HeadersAndRecordsAreReadAsTheyWereWritten) {
   const LargeHeader header{.type = CompositeType::kSet,
                            .state = State::kFilling,

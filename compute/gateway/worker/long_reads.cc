@@ -94,6 +94,7 @@ bool LongReads::AnswerReads() {
 // Whether values are long is known once some were read.
 void LongReads::ChooseNextPart(size_t most_bytes) {
   const Values& values = batch_->values_;
+  if (has_large_lists_) return;
   if (values.is_full() || values.bytes() > most_bytes) {
     part_keys_ = std::max<size_t>(1, part_keys_ / 2);
   } else if (2 * values.bytes() <= most_bytes) {

@@ -22,7 +22,10 @@ namespace gossamer::gateway {
 class LongReads {
  public:
   // `batch`: of one client, and not begun.
-  explicit LongReads(std::unique_ptr<Batch> batch) : batch_(std::move(batch)) {}
+  explicit LongReads(std::unique_ptr<Batch> batch)
+      : batch_(std::move(batch)),
+        has_large_lists_(batch_->has_large_lists_),
+        part_keys_(has_large_lists_ ? 1 : 4) {}
   LongReads(const LongReads&) = delete;
   LongReads& operator=(const LongReads&) = delete;
 
@@ -46,10 +49,11 @@ class LongReads {
   Client& client() { return *batch_->clients_.front(); }
 
   std::unique_ptr<Batch> batch_;
-  size_t next_request_ = 0;  // the first one that is not answered
-  size_t next_read_ = 0;     // likewise, of the batch's reads
-  size_t part_begin_ = 0;    // the first read of this part
-  size_t part_keys_ = 4;
+  const bool has_large_lists_;  // each is a part: how long it is does not show in the values
+  size_t next_request_ = 0;     // the first one that is not answered
+  size_t next_read_ = 0;        // likewise, of the batch's reads
+  size_t part_begin_ = 0;       // the first read of this part
+  size_t part_keys_;
   std::string part_;                // answers of this part
   std::optional<ReadReply> reply_;  // the reply that is being made, in `part_`
   bool has_begun_reply_ = false;    // the client has got some of it
