@@ -134,7 +134,7 @@ TEST_F(RealEvictionTest, ManyTimesItsMemoryIsPutWithoutARefusal) {
 
 TEST_F(RealEvictionTest, ValuesInLeavesGoToo) {
   Open(EvictionPolicy::kLru);
-  for (uint64_t batch = 0; batch < 2000; ++batch) {
+  for (uint64_t batch = 0; batch < 6000; ++batch) {
     std::vector<KeyValue> pairs;
     for (uint64_t i = 0; i < 256; ++i) pairs.push_back({KeyOf((256 * batch + i) * 7919), "short"});
     for (const Status& put : session_->MultiPut(pairs)) {
