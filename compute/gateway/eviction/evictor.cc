@@ -55,7 +55,7 @@ T RunOn(Session& session, Task<T> task) {
 
 Result<std::unique_ptr<Evictor>> Evictor::Start(Store& store, EvictionFigures& figures) {
   assert(figures.options.policy != EvictionPolicy::kNone);
-  std::unique_ptr<Evictor> evictor(new Evictor(store, figures));
+  std::unique_ptr<Evictor> evictor(new Evictor(figures));
   BOOST_OUTCOME_TRY(session, store.NewSession());
   evictor->session_ = std::move(session);
   BOOST_OUTCOME_TRYV(RunOn(*evictor->session_, evictor->Look(*evictor->session_)));

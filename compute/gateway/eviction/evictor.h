@@ -75,7 +75,7 @@ class Evictor {
   }
 
  private:
-  Evictor(Store& store, EvictionFigures& figures) : store_(store), figures_(figures) {}
+  explicit Evictor(EvictionFigures& figures) : figures_(figures) {}
 
   uint64_t limit() const { return figures_.limit_bytes.load(std::memory_order_relaxed); }
   bool has_others() const { return compute_servers_.load(std::memory_order_relaxed) > 1; }
@@ -89,7 +89,6 @@ class Evictor {
   // What the thread does between two rests. Returns how long to rest.
   Task<std::chrono::milliseconds> RunOnce();
 
-  Store& store_;
   EvictionFigures& figures_;
   std::unique_ptr<KeyHeat> heat_;
   RecentColdness recent_;

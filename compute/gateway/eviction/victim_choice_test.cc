@@ -113,7 +113,7 @@ TEST(VictimChoiceTest, OthersKeepNearlyAllOfTheirKeys) {
   VictimChoice(&heat, recent, {.compute_servers = 2}, 1).Choose(candidates);
   const auto middle = candidates.begin() + kCandidates / 2;
   EXPECT_NEAR(std::count_if(candidates.begin(), middle, [](auto& one) { return one.goes; }),
-              400 / 64, 1);
+              400.0 / 64, 1);
   EXPECT_NEAR(std::count_if(middle, candidates.end(), [](auto& one) { return one.goes; }), 50,
               KeyHeat::kGroups);
 }

@@ -51,7 +51,8 @@ class LargeRunTest : public testing::TestWithParam<uint64_t> {
     co_return out;
   }
   Task<std::string> DoOne(Words words) {
-    std::vector<Words> commands(1, std::move(words));
+    std::vector<Words> commands(1);
+    commands[0] = std::move(words);
     co_return co_await Do(std::move(commands));
   }
   Task<void> DoInto(std::vector<Words> commands, std::string& out) {
