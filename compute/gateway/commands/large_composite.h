@@ -56,6 +56,8 @@ inline constexpr uint64_t kEmptyPatienceMs = 60'000;
 // How long the LargeSweeper leaves alone what a record says.
 inline constexpr uint64_t kRecordPatienceMs = 60'000;
 
+inline constexpr uint64_t kLatestHeaderMs = (uint64_t{1} << 48) - 1;
+
 struct LargeHeader {
   enum class State : uint8_t { kFilling, kOpen, kPerhapsEmpty };
 
@@ -63,7 +65,7 @@ struct LargeHeader {
   State state = State::kOpen;
   uint64_t id = 0;
   uint16_t nonce = 0;      // 14 random bits: each key that gets the header has others
-  uint64_t since_ms = 0;   // the store's time, when the state began
+  uint64_t since_ms = 0;   // the store's time, when the state began; of kOpen, any number
   std::string_view items;  // of kFilling: a small composite
 
   std::string Encode() const;

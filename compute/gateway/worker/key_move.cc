@@ -250,6 +250,9 @@ Task<Result<std::optional<std::string>>> KeyMove::MoveLarge(Session& session,
   BOOST_OUTCOME_CO_TRY(noted, co_await NoteLargeKey(session, header.id, to_));
   noted_ = noted.value_or(0);
   LargeHeader moved = header;
+  moved.state = LargeHeader::State::kOpen;
+  // Beside the nonce: no two headers that anybody compares are the same by chance.
+  moved.since_ms = NewLargeId() & kLatestHeaderMs;
   moved.nonce = NewNonce();
   co_return noted ? Moved(moved.Encode()) : Moved();
 }

@@ -253,6 +253,7 @@ Task<Status> LargeRun::CheckHeader(Session& session, KeyChanges& group) {
 // A reply that is held with others until all are given.
 void LargeRun::TakeReply(KeyChanges& group, CompositeCommand& command) {
   if (!command.IsChange() && !group.TakeReply(command.reply().size())) {
+    command.GiveBackMemory();
     command.AnswerError(kTooMuchHeld);
   }
 }
