@@ -31,7 +31,6 @@ constexpr std::string_view kDamaged =
     "ERR the value is no hash and no set, though the store says so: another program has put it";
 constexpr std::string_view kReplyTooLong = "ERR the reply would be too long: ask for fewer items";
 constexpr size_t kMostReplyBytes = size_t{64} << 20;
-constexpr uint64_t kMostPerScan = 100'000;
 
 uint64_t RandomBelow(uint64_t bound) {
   thread_local Random random(RandomId());
@@ -139,7 +138,7 @@ std::string CompositeCommand::ParseScan(const std::vector<std::string_view>& arg
   with_values_ = type_ == CompositeType::kHash;
   const std::string_view text = arguments[2];
   const auto [behind, failure] = std::from_chars(text.begin(), text.end(), cursor_);
-  if (failure != std::errc() || behind != text.end()) return "ERR invalid cursor";
+  if (failure != std::errc() || behind != text.end()) return std::string(kInvalidCursor);
   late_refusal_ = ParseScanOptions(arguments);
   return {};
 }

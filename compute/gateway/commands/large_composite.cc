@@ -78,11 +78,6 @@ std::optional<LargeHeader> ParseLargeHeader(std::optional<std::string_view> valu
   return ParseLargeHeader(*value);
 }
 
-std::string_view SmallFormOf(std::string_view bytes) {
-  const std::optional<LargeHeader> header = ParseLargeHeader(bytes);
-  return header ? header->items : bytes;
-}
-
 std::string LargeRecord::Encode() const {
   std::string bytes;
   bytes += static_cast<char>(is_dead ? 1 : 0);

@@ -1,10 +1,10 @@
 // Large composites: hashes and sets of which each item is a key of the store.
 //
-// While a composite is small, its items are the bytes of one value (composite.h). Once they are more
-// than kMostSmallBytes, each is a key of its own, behind the composite's id, and the value of the
-// composite's key is a header, which names that id. An id is never used again: so whoever deletes,
-// overwrites or renames the composite's key does that to the header alone, and the items of an id
-// that no header names are garbage, which the LargeSweeper deletes.
+// While a composite is small, its items are the bytes of one value (composite.h). Once they are
+// more than kMostSmallBytes, each is a key of its own, behind the composite's id, and the value of
+// the composite's key is a header, which names that id. An id is never used again: so whoever
+// deletes, overwrites or renames the composite's key does that to the header alone, and the items
+// of an id that no header names are garbage, which the LargeSweeper deletes.
 //
 //   key of the composite    -> LargeHeader, as a composite value
 //   ffffffff id             -> LargeRecord: the keys whose headers may name the id
@@ -16,12 +16,13 @@
 //   filling        The items are still those of the small form, which is behind the header. Who has
 //                  written the header copies them to keys, and opens it. Others wait with changes;
 //                  after kFillPatienceMs one of them takes over, with another id.
-//   open           Each item is a key. To change one, a client reads the header, and then changes the
-//                  item's key. If the header has gone in between, the change counts as done just
-//                  before that, so nobody looks again.
-//   perhaps empty  Somebody has removed an item, and found none behind it. Whether there is one is to
-//                  be looked up. The header goes once it has been so for kEmptyPatienceMs, which no
-//                  operation lasts: one that has read the open header before has ended.
+//   open           Each item is a key. To change one, a client reads the header, and then changes
+//                  the item's key. If the header has gone in between, the change counts as done
+//                  just before that. Only where that has taken long, the client looks again.
+//   perhaps empty  Somebody removes what may be the last items. Whether there are others is to be
+//                  looked up, and if not, the key counts as absent. The header goes once it has
+//                  been so for kEmptyPatienceMs, which no operation lasts: one that has read the
+//                  open header before has ended.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +40,7 @@
 
 namespace gossamer::gateway {
 
-// Whether a request names such a key.
+// Whether a request names a key that is Gossamer's own.
 bool HasReservedKey(const Command& command, const std::vector<std::string_view>& arguments);
 
 // Of the items of a small composite, as it is stored.
@@ -50,7 +51,8 @@ inline constexpr size_t kLargeIdBytes = 7;
 // it, and no block.
 inline constexpr size_t kLargeHeaderBytes = 16;
 inline constexpr uint64_t kFillPatienceMs = 2'000;
-// How long a command that wants the key to be absent waits behind the last one that removed an item.
+// How long a command that wants the key to be absent waits behind the last one that removed an
+// item.
 inline constexpr uint64_t kSettlingMs = 1'000;
 inline constexpr uint64_t kEmptyPatienceMs = 60'000;
 // How long the LargeSweeper leaves alone what a record says.
@@ -78,12 +80,9 @@ inline bool IsSame(const LargeHeader& a, const LargeHeader& b) {
 std::optional<LargeHeader> ParseLargeHeader(std::string_view bytes);
 // Of a value of the store, as `expiry` has it.
 std::optional<LargeHeader> ParseLargeHeader(std::optional<std::string_view> value, Expiry expiry);
-// The small form that a composite value has: the bytes themselves, those behind a header that is
-// filling, or nothing.
-std::string_view SmallFormOf(std::string_view bytes);
 
-// The keys that may have the header of an id. There are two while RENAME goes on: the new one is the
-// last.
+// The keys that may have the header of an id. There are two while RENAME goes on: the new one is
+// the last.
 struct LargeRecord {
   bool is_dead = false;  // no key has it, nor will have
   uint64_t since_ms = 0;

@@ -17,9 +17,7 @@ void ReadReply::Refuse(std::string_view line) {
 }
 
 void ReadReply::Add(const Result<std::string_view>& value, Expiry expiry, uint64_t now_ms) {
-  // InvalidArgument: a key that the store does not take, so it is not there either.
-  const bool is_absent = !value && (value.error().code == Code::kNotFound ||
-                                    value.error().code == Code::kInvalidArgument);
+  const bool is_absent = IsAbsent(value);
   if (!value && !is_absent) return Refuse(ErrorLine(value.error()));
   ++(is_absent ? absent_ : found_);
   const std::optional<std::string_view> bytes =

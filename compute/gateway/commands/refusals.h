@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -47,8 +48,20 @@ inline Error Refusal(std::string_view line) {
   return MakeError(Code::kInvalidArgument, std::string(line));
 }
 
+// Bounds what one reply of SCAN and its kin costs.
+inline constexpr uint64_t kMostPerScan = 100'000;
+inline constexpr std::string_view kInvalidCursor = "ERR invalid cursor";
+
 // The text of the error reply to a value that is longer than any may be.
 std::string ValueTooLong(size_t bytes);
+
+// Whether a read that ends so has found that the key is absent. No key that the store does not take
+// is there.
+template <typename T>
+bool IsAbsent(const Result<T>& found) {
+  return !found &&
+         (found.error().code == Code::kNotFound || found.error().code == Code::kInvalidArgument);
+}
 
 // The text of the error reply for an error of the store: "UNREACHABLE memory server 1 …". It begins
 // with a word for programs (docs/redis.md).

@@ -770,7 +770,7 @@ std::optional<ValueModifier::Change> KeyChanges::OnLarge(const LargeHeader& head
   header_.items = {};
   switch (header.state) {
     case LargeHeader::State::kFilling:
-      if (!MayChangeItems()) return std::nullopt;
+      if (!Any(&ValueChange::MayChangeItems)) return std::nullopt;
       if (header.since_ms + kFillPatienceMs > terms_.now_ms) {
         outcome_ = Outcome::kPutOff;
         return Change{};
@@ -778,7 +778,7 @@ std::optional<ValueModifier::Change> KeyChanges::OnLarge(const LargeHeader& head
       return Fill(header.type, header.items, expiry, Outcome::kFillsFirst);
     case LargeHeader::State::kOpen:
       // A script by itself is refused. Beside others, each is done by itself.
-      if (!WantsItems() || (HasScript() && first_ == last_)) return std::nullopt;
+      if (!Any(&ValueChange::WantsItems) || (HasScript() && !HasSeveral())) return std::nullopt;
       outcome_ = Outcome::kIsLarge;
       return Change{};
     case LargeHeader::State::kPerhapsEmpty: outcome_ = Outcome::kPerhapsEmpty; return Change{};
@@ -798,27 +798,6 @@ ValueModifier::Change KeyChanges::Fill(CompositeType type, std::string_view item
   filling_ = header_.Encode();
   header_.items = {};
   return {Kind::kPut, filling_, expiry.OfComposite()};
-}
-
-bool KeyChanges::HasScript() const {
-  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
-    if (one->is_script()) return true;
-  }
-  return false;
-}
-
-bool KeyChanges::WantsItems() const {
-  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
-    if (one->WantsItems()) return true;
-  }
-  return false;
-}
-
-bool KeyChanges::MayChangeItems() const {
-  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
-    if (one->MayChangeItems()) return true;
-  }
-  return false;
 }
 
 bool KeyChanges::AddsItemsTo(CompositeType type) const {
@@ -867,12 +846,6 @@ void KeyChanges::Forget() {
   values_.GiveBack();
 }
 
-bool KeyChanges::wants_value() const {
-  if (expected_) return true;
-  for (const ValueChange* one = first_; one != nullptr; one = one->next_) {
-    if (one->wants_value()) return true;
-  }
-  return false;
-}
+bool KeyChanges::wants_value() const { return expected_ || Any(&ValueChange::wants_value); }
 
 }  // namespace gossamer::gateway

@@ -1,5 +1,5 @@
-// ValueChange: what a command does to one key: it reads the key's value, or when it expires, and may
-// write what it makes of it, such as GET, INCR, APPEND and EXPIRE.
+// ValueChange: what a command does to one key: it reads the key's value, or when it expires, and
+// may write what it makes of it, such as GET, INCR, APPEND and EXPIRE.
 // Fingerprint: what a key has, short enough to be kept by a client that watches it.
 // KeyChanges: those of one key in a batch, done one after the other by one operation of the store.
 //
@@ -94,7 +94,8 @@ class ValueChange {
   Effect Apply(State& state);
   // The same of a command that only reads.
   void Read(const KeyLook& look);
-  // Runs a script without a key, for which the store has nothing to do. Returns false of all others.
+  // Runs a script without a key, for which the store has nothing to do. Returns false of all
+  // others.
   bool RunsAlone(uint64_t now_ms);
   // Null unless the command is about a hash or a set.
   CompositeCommand* composite() { return CompositeCommand::Has(id_) ? &composite_ : nullptr; }
@@ -106,6 +107,9 @@ class ValueChange {
   bool WantsItems() const { return CompositeCommand::Has(id_) || is_script(); }
   bool MayChangeItems() const {
     return is_script() || (CompositeCommand::Has(id_) && composite_.IsChange());
+  }
+  bool RemovesItems() const {
+    return CompositeCommand::Has(id_) && composite_.IsChange() && !composite_.AddsItems();
   }
   // Of the operation that did it.
   Status result = Ok();
@@ -258,6 +262,7 @@ class KeyChanges final : public ValueModifier {
   // If it is found again, items are added to it.
   void TakeForLarge(const LargeHeader& header) { large_ = header; }
   bool HasSeveral() const { return first_ != last_; }
+  bool RemovesItems() const { return Any(&ValueChange::RemovesItems); }
   // In the order in which they came.
   template <typename Use>
   void ForEach(Use&& use) {
@@ -303,10 +308,13 @@ class KeyChanges final : public ValueModifier {
   std::optional<Change> OnLarge(const LargeHeader& header, Expiry expiry);
   // A header that is filling, with these items, in place of what the key has.
   Change Fill(CompositeType type, std::string_view items, Expiry expiry, Outcome outcome);
-  bool HasScript() const;
-  // Whether a command asks for items; whether one may change some.
-  bool WantsItems() const;
-  bool MayChangeItems() const;
+  // Whether one of the changes is such.
+  bool Any(bool (ValueChange::*is_such)() const) const {
+    const ValueChange* one = first_;
+    while (one != nullptr && !(one->*is_such)()) one = one->next_;
+    return one != nullptr;
+  }
+  bool HasScript() const { return Any(&ValueChange::is_script); }
   // Whether each item of the small composite can be a key.
   bool CanBeLarge(std::string_view small) const;
 

@@ -79,6 +79,22 @@ Task<void> EvictingSession::TryAgain(std::span<Status> results, Write write, Byt
   evictor_.NoteFailures(places.size());
 }
 
+template <typename One, typename Write, typename BytesOf>
+Task<void> EvictingSession::TryRefused(std::span<const One> all, std::span<Status> results,
+                                       Write write, BytesOf bytes_of) {
+  if (std::ranges::none_of(results, IsRefused)) co_return;
+  std::vector<One> refused;
+  std::vector<Status> refused_results;
+  const auto again = [&](const std::vector<size_t>& places) -> Task<void> {
+    refused.clear();
+    for (const size_t place : places) refused.push_back(all[place]);
+    refused_results.assign(places.size(), Ok());
+    co_await write(std::span<const One>(refused), std::span(refused_results));
+    for (size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(refused_results[i]);
+  };
+  co_await TryAgain(results, again, [&](size_t place) { return bytes_of(all[place]); });
+}
+
 template <typename Write>
 Task<Status> EvictingSession::WriteOne(std::string_view key, uint64_t bytes, Write write) {
   if (heat_ != nullptr) heat_->Refresh(KeyHash(key));
@@ -132,17 +148,11 @@ Task<void> EvictingSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
   const bool has_room = evictor_.HasRoomFor(bytes);
   if (!has_room) co_await evictor_.MakeRoom(*session_, bytes);
   co_await session_->AsyncMultiPut(pairs, results);
-  if (std::ranges::none_of(results, IsRefused)) co_return;
-  std::vector<KeyValueView> refused;
-  std::vector<Status> refused_results;
-  const auto again = [&](const std::vector<size_t>& places) -> Task<void> {
-    refused.clear();
-    for (const size_t place : places) refused.push_back(pairs[place]);
-    refused_results.assign(places.size(), Ok());
-    co_await session_->AsyncMultiPut(refused, refused_results);
-    for (size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(refused_results[i]);
+  const auto write = [this](std::span<const KeyValueView> some, std::span<Status> own) {
+    return session_->AsyncMultiPut(some, own);
   };
-  co_await TryAgain(results, again, [&](size_t place) { return pairs[place].value.size(); });
+  co_await TryRefused(pairs, results, write,
+                      [](const KeyValueView& one) { return one.value.size(); });
 }
 
 Task<void> EvictingSession::AsyncMultiModify(std::span<const KeyModifier> modifiers,
@@ -156,17 +166,10 @@ Task<void> EvictingSession::AsyncMultiModify(std::span<const KeyModifier> modifi
   const bool has_room = evictor_.HasRoomFor(bytes);
   if (!has_room) co_await evictor_.MakeRoom(*session_, bytes);
   co_await session_->AsyncMultiModify(modifiers, results);
-  if (std::ranges::none_of(results, IsRefused)) co_return;
-  std::vector<KeyModifier> refused;
-  std::vector<Status> refused_results;
-  const auto again = [&](const std::vector<size_t>& places) -> Task<void> {
-    refused.clear();
-    for (const size_t place : places) refused.push_back(modifiers[place]);
-    refused_results.assign(places.size(), Ok());
-    co_await session_->AsyncMultiModify(refused, refused_results);
-    for (size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(refused_results[i]);
+  const auto write = [this](std::span<const KeyModifier> some, std::span<Status> own) {
+    return session_->AsyncMultiModify(some, own);
   };
-  co_await TryAgain(results, again, [](size_t) { return kBytesOfChange; });
+  co_await TryRefused(modifiers, results, write, [](const KeyModifier&) { return kBytesOfChange; });
 }
 
 }  // namespace gossamer::gateway

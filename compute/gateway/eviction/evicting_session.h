@@ -86,6 +86,10 @@ class EvictingSession final : public Session {
   // task that does. `bytes_of(place)`: of the value.
   template <typename Write, typename BytesOf>
   Task<void> TryAgain(std::span<Status> results, Write write, BytesOf bytes_of);
+  // The same of many: `write(some, results)` makes a task that writes some of `all`.
+  template <typename One, typename Write, typename BytesOf>
+  Task<void> TryRefused(std::span<const One> all, std::span<Status> results, Write write,
+                        BytesOf bytes_of);
 
   const std::unique_ptr<Session> session_;
   Evictor& evictor_;

@@ -1,7 +1,7 @@
 // EvictingStore: a store whose sessions note which keys are used, and make room before they write.
 //
-// All that a gateway does with keys goes through sessions. So nothing else in it knows of evictions,
-// and without --evict it uses the store itself.
+// All that a gateway does with keys goes through sessions. So nothing else in it knows of
+// evictions, and without --evict it uses the store itself.
 //
 // Thread-safety: as of Store.
 #pragma once

@@ -1,12 +1,12 @@
 // Evictor: keeps the memory of a store below its limit by deleting keys (--evict).
 //
 // A thread asks the memory servers how much is used, and evicts while that is more than a little
-// below the limit. Writes that come when it is above evict as much as they bring, and a little more,
-// before they are done: so writers cannot outrun it. A write that is refused for want of memory all
-// the same evicts, and is tried again. Reads never wait.
+// below the limit. Writes that come when it is above evict as much as they bring, and a little
+// more, before they are done: so writers cannot outrun it. A write that is refused for want of
+// memory all the same evicts, and is tried again. Reads never wait.
 //
-// Several compute servers of a store evict side by side, each by what its own clients use, and about
-// as much as these write: so one whose clients only read keeps what they read.
+// Several compute servers of a store evict side by side, each by what its own clients use, and
+// about as much as these write: so one whose clients only read keeps what they read.
 //
 // Thread-safety: one thread starts and destroys it; sessions of any threads may use it at a time.
 // Cost of a write while there is room: two atomic additions.

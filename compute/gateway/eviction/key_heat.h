@@ -1,24 +1,24 @@
-// KeyHeat: how often and how recently keys were used by this gateway. One-sided reads leave no trace
-// in the memory servers, so each gateway notes what its own clients use, in its own memory.
+// KeyHeat: how often and how recently keys were used by this gateway. One-sided reads leave no
+// trace in the memory servers, so each gateway notes what its own clients use, in its own memory.
 //
 // The heat of a key is the number of its uses, of which each counts half as much after each
 // half-life (LRFU, Lee et al. '01). Its logarithm sinks at the same rate for all keys. So what is
 // stored is the logarithm that the heat had at time 0: it changes with uses only, and the coldest
 // key is the one with the least of it. Time is the number of uses, in half-lives.
 //
-// Which half-life is best depends on the clients: a short one is LRU, a long one LFU. So keys are in
-// groups by their hash. Each of the first kLeaders groups, a 32nd of all keys each, has a half-life
-// of its own; all others, one group, have that of the leader with the fewest misses (set duelling,
-// Qureshi et al. '07). A miss counts if the key is known: it was here and was evicted, so another
-// choice might have kept it. Heats of different groups do not compare: victims are chosen within
-// each.
+// Which half-life is best depends on the clients: a short one is LRU, a long one LFU. So keys are
+// in groups by their hash. Each of the first kLeaders groups, a 32nd of all keys each, has a
+// half-life of its own; all others, one group, have that of the leader with the fewest misses (set
+// duelling, Qureshi et al. '07). A miss counts if the key is known: it was here and was evicted, so
+// another choice might have kept it. Heats of different groups do not compare: victims are chosen
+// within each.
 //
 // The table has a tag of 16 bits and the heat of each key, also of keys that are not in the store
 // (any more). Of eight keys in a full bucket the coldest gives way. Keys that are not in the table
 // are unknown.
 //
-// Thread-safety: all threads may call all; uses are noted without locks. A use may get lost if two threads note
-// keys of one bucket at a time.
+// Thread-safety: all threads may call all; uses are noted without locks. A use may get lost if two
+// threads note keys of one bucket at a time.
 // Cost: one cache line for each key; no allocation.
 #pragma once
 

@@ -6,11 +6,11 @@
 // Keys of which this gateway knows nothing were not used through it for long, or ever. If it is the
 // only one of the store, they are the coldest.
 //
-// If there are others, these may use such keys, and those that they have put. So each gateway chooses
-// among the keys that were put through it, whose memory it gets back at once. Of all others, and of
-// those that it does not know, only a 64th goes, drawn by chance: that many were put through a
-// gateway that is gone, or are used by nobody. While it has less than half of its share of the keys,
-// they go first.
+// If there are others, these may use such keys, and those that they have put. So each gateway
+// chooses among the keys that were put through it, whose memory it gets back at once. Of all
+// others, and of those that it does not know, only a 64th goes, drawn by chance: that many were put
+// through a gateway that is gone, or are used by nobody. While it has less than half of its share
+// of the keys, they go first.
 //
 // Thread-safety: as EvictionChoice.
 #pragma once
@@ -30,8 +30,8 @@
 
 namespace gossamer::gateway {
 
-// How cold the keys of each group were that were drawn of late: a few candidates are judged by all of
-// these, so that the coldest of three hot keys stays.
+// How cold the keys of each group were that were drawn of late: a few candidates are judged by all
+// of these, so that the coldest of three hot keys stays.
 //
 // Thread-safety: all threads.
 class RecentColdness {

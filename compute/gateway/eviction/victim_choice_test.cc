@@ -25,6 +25,14 @@ size_t CountChosen(const std::vector<EvictionCandidate>& candidates) {
   return static_cast<size_t>(std::ranges::count(candidates, true, &EvictionCandidate::goes));
 }
 
+// Each candidate is hotter than those before it.
+void UseInOrder(KeyHeat& heat) {
+  for (uint64_t key = 0; key < kCandidates; ++key) {
+    heat.Use(key);
+    heat.Advance(100, 100);
+  }
+}
+
 TEST(VictimChoiceTest, OfKeysThatExpireTheSoonestGo) {
   std::vector<EvictionCandidate> candidates = Candidates();
   RecentColdness recent;
@@ -52,11 +60,7 @@ TEST(VictimChoiceTest, NothingGoesThatDoesNotExpire) {
 
 TEST(VictimChoiceTest, TheColdestGo) {
   KeyHeat heat(1 << 20, 1);
-  // Each one is hotter than those before it.
-  for (uint64_t key = 0; key < kCandidates; ++key) {
-    heat.Use(key);
-    heat.Advance(100, 100);
-  }
+  UseInOrder(heat);
   std::vector<EvictionCandidate> candidates = Candidates();
   RecentColdness recent;
   VictimChoice choice(&heat, recent, {}, 1);
@@ -75,10 +79,7 @@ TEST(VictimChoiceTest, TheColdestGo) {
 
 TEST(VictimChoiceTest, WhatIsUsedMeanwhileStays) {
   KeyHeat heat(1 << 20, 1);
-  for (uint64_t key = 0; key < kCandidates; ++key) {
-    heat.Use(key);
-    heat.Advance(100, 100);
-  }
+  UseInOrder(heat);
   std::vector<EvictionCandidate> candidates = Candidates();
   RecentColdness recent;
   VictimChoice choice(&heat, recent, {}, 1);
@@ -103,10 +104,7 @@ TEST(VictimChoiceTest, UnknownKeysAreTheColdest) {
 
 TEST(VictimChoiceTest, OthersKeepNearlyAllOfTheirKeys) {
   KeyHeat heat(1 << 20, 1);
-  for (uint64_t key = 0; key < kCandidates; ++key) {
-    heat.Use(key);
-    heat.Advance(100, 100);
-  }
+  UseInOrder(heat);
   std::vector<EvictionCandidate> candidates = Candidates();
   RecentColdness recent;
   for (uint64_t key = 0; key < kCandidates / 2; ++key) candidates[key].is_own = false;

@@ -101,7 +101,8 @@ void PushField(lua_State* lua, const char* name, std::string_view text) {
   lua_setfield(lua, -2, name);
 }
 
-// What is out of range, or no number, is the least integer, as on the processors that Redis runs on.
+// What is out of range, or no number, is the least integer, as on the processors that Redis runs
+// on.
 int64_t ToInteger(double number) {
   constexpr double kEnd = 9223372036854775808.0;
   const bool is_inside = number >= -kEnd && number < kEnd;

@@ -124,8 +124,8 @@ class Batch {
   // Does the reads. Once they have brought `most_bytes`, those of further long values are left out;
   // all of them are, if a client has more than `most_keys`.
   Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
-  // Whether Read has left any out, such as those of a large hash as a whole. Then the batch is to be split, before anything else of it is
-  // done.
+  // Whether Read has left any out, such as those of a large hash as a whole. Then the batch is to
+  // be split, before anything else of it is done.
   bool has_left_out() const {
     return !reads_.empty() && (is_unread_ || has_large_lists_ || values_.is_full());
   }

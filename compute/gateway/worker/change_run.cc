@@ -64,8 +64,8 @@ Task<Status> ChangeRun::Prepare(Session& session, KeyChanges& one) {
   if (one.outcome() != Outcome::kPerhapsEmpty) {
     co_return co_await LargeRun::Fill(session, one.key(), header);
   }
-  BOOST_OUTCOME_CO_TRY(is_empty, co_await LargeRun::IsEmpty(session, header.id));
-  if (!is_empty) co_return co_await LargeRun::Open(session, one.key(), header);
+  BOOST_OUTCOME_CO_TRY(is_empty, co_await LargeRun::Settle(session, one.key(), header));
+  if (!is_empty) co_return Ok();
   const bool is_fresh = header.since_ms + kSettlingMs > session.StoreTimeMs();
   if (!one.AddsItemsTo(header.type)) {
     one.TakeForAbsent(header, !is_fresh);

@@ -63,9 +63,7 @@ Task<Result<Fingerprint>> AsEmpty(Session& session, std::string_view value, Expi
 
 Task<Result<Fingerprint>> FindEmpty(Session& session, std::string_view key) {
   const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(key);
-  const bool is_absent = !found && (found.error().code == Code::kNotFound ||
-                                    found.error().code == Code::kInvalidArgument);
-  if (is_absent) co_return Fingerprint();
+  if (IsAbsent(found)) co_return Fingerprint();
   if (!found) co_return found.error();
   co_return co_await AsEmpty(session, found.value().value, found.value().expiry);
 }
@@ -155,8 +153,7 @@ Task<std::string> KeyMove::Move(Session& session) {
   Fingerprint put_before;  // by an earlier try
   for (int i = 0; i < kMostTries; ++i) {
     const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(from_);
-    const bool is_absent = !found && (found.error().code == Code::kNotFound ||
-                                      found.error().code == Code::kInvalidArgument);
+    const bool is_absent = IsAbsent(found);
     if (!found && !is_absent) co_return ErrorLine(found.error());
     if (is_absent) co_return co_await AnswerToAbsent(session, put_before);
     if (from_ == to_) co_return "";

@@ -1,5 +1,5 @@
-// LargeIds: the ids of large composites that a worker has met, by their keys, so that it reads items
-// along with the header that says whether the id is still right.
+// LargeIds: the ids of large composites that a worker has met, by their keys, so that it reads
+// items along with the header that says whether the id is still right.
 //
 // Thread-safety: none; the worker's thread. Cost: a hash for each look at a key, once there is any.
 #pragma once

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compute/gateway/commands/refusals.h"
 #include "compute/gateway/worker/large_run.h"
 #include "proto/store_parameters.h"
 
@@ -68,10 +69,8 @@ Task<Result<std::optional<LargeHeader>>> FindHeader(Session& session, std::strin
                                                     uint64_t id) {
   using Found = std::optional<LargeHeader>;
   const Result<ExpiringValue> value = co_await session.AsyncGetWithExpiry(key);
-  // InvalidArgument: a key that the store does not take; RENAME may have noted it.
-  const bool is_absent = !value && (value.error().code == Code::kNotFound ||
-                                    value.error().code == Code::kInvalidArgument);
-  if (is_absent) co_return Found();
+  // RENAME may have noted a key that the store does not take.
+  if (IsAbsent(value)) co_return Found();
   if (!value) co_return value.error();
   Found header = ParseLargeHeader(value.value().value, value.value().expiry);
   if (!header || header->id != id) co_return Found();
@@ -169,6 +168,15 @@ class Sweeper {
 
 }  // namespace
 
+Task<Status> PutLargeRecord(Session& session, uint64_t id, std::string_view key) {
+  LargeRecord record;
+  record.since_ms = session.StoreTimeMs();
+  record.keys = {std::string(key)};
+  const std::string record_key = RecordKeyOf(id);
+  const std::string bytes = record.Encode();
+  co_return co_await session.AsyncPut(record_key, bytes);
+}
+
 Task<Result<std::optional<uint64_t>>> NoteLargeKey(Session& session, uint64_t id,
                                                    std::string_view key) {
   if (key.size() > kMaxKeyBytes) {
@@ -204,12 +212,7 @@ Task<Result<LargeHeader>> CopyLarge(Session& session, const LargeHeader& header,
   LargeHeader copy = header;
   copy.id = NewLargeId();
   copy.since_ms = session.StoreTimeMs();
-  LargeRecord record;
-  record.since_ms = copy.since_ms;
-  record.keys = {std::string(key)};
-  const std::string record_key = RecordKeyOf(copy.id);
-  const std::string record_bytes = record.Encode();
-  BOOST_OUTCOME_CO_TRYV(co_await session.AsyncPut(record_key, record_bytes));
+  BOOST_OUTCOME_CO_TRYV(co_await PutLargeRecord(session, copy.id, key));
   ScanOptions options;
   options.prefix = ItemPrefixOf(header.id);
   const std::unique_ptr<ScanCursor> cursor = session.Scan(options);

@@ -24,12 +24,15 @@
 
 namespace gossamer::gateway {
 
-// Notes that `key`, too, may have the header. Returns the record's version; nullopt if the composite
-// is garbage, or will soon be. Errors: those of Modify; InvalidArgument if no store takes the key.
+// Says that `key` alone may have the header of a new id. Errors: those of puts.
+Task<Status> PutLargeRecord(Session& session, uint64_t id, std::string_view key);
+// Notes that `key`, too, may have the header. Returns the record's version; nullopt if the
+// composite is garbage, or will soon be. Errors: those of Modify; InvalidArgument if no store takes
+// the key.
 Task<Result<std::optional<uint64_t>>> NoteLargeKey(Session& session, uint64_t id,
                                                    std::string_view key);
-// `key` has the header no more. Does nothing if the record has another version: somebody may be about
-// to give the header to the key again. Errors: those of Modify.
+// `key` has the header no more. Does nothing if the record has another version: somebody may be
+// about to give the header to the key again. Errors: those of Modify.
 Task<Status> ForgetLargeKey(Session& session, uint64_t id, std::string_view key, uint64_t version);
 // Whether `key` has a header of that id. Errors: those of gets.
 Task<Result<bool>> HasLarge(Session& session, std::string_view key, uint64_t id);

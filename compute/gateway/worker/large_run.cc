@@ -80,15 +80,6 @@ class InsertHeader final : public ValueModifier {
   const std::string bytes_;
 };
 
-Task<Status> PutRecord(Session& session, uint64_t id, std::string_view key) {
-  LargeRecord record;
-  record.since_ms = session.StoreTimeMs();
-  record.keys = {std::string(key)};
-  const std::string record_key = RecordKeyOf(id);
-  const std::string bytes = record.Encode();
-  co_return co_await session.AsyncPut(record_key, bytes);
-}
-
 ScanOptions ItemsOf(uint64_t id, bool keys_only) {
   ScanOptions options;
   options.prefix = ItemPrefixOf(id);
@@ -135,7 +126,7 @@ Task<Status> LargeRun::Fill(Session& session, std::string_view key, LargeHeader 
       ParseLargeHeader(found.value().value, found.value().expiry);
   if (!now || now->id != header.id || now->state != LargeHeader::State::kFilling) co_return Ok();
   // Before the items: the LargeSweeper takes those without a record for garbage.
-  BOOST_OUTCOME_CO_TRYV(co_await PutRecord(session, header.id, key));
+  BOOST_OUTCOME_CO_TRYV(co_await PutLargeRecord(session, header.id, key));
   std::vector<std::string> keys;
   std::vector<KeyValueView> pairs;
   CompositeView view(header.type, now->items);
@@ -159,7 +150,7 @@ Task<Status> LargeRun::Create(Session& session, std::string_view key, CompositeT
   header.id = NewLargeId();
   header.nonce = NewNonce();
   header.since_ms = session.StoreTimeMs();
-  BOOST_OUTCOME_CO_TRYV(co_await PutRecord(session, header.id, key));
+  BOOST_OUTCOME_CO_TRYV(co_await PutLargeRecord(session, header.id, key));
   InsertHeader insertion(header);
   co_return co_await session.AsyncModify(key, insertion);
 }
@@ -287,6 +278,7 @@ Task<void> LargeRun::ChangeOneByOne(Session& session, KeyChanges& group) {
 }
 
 Task<Result<LargeHeader>> LargeRun::NoteBefore(Session& session, KeyChanges& group) {
+  if (!group.RemovesItems()) co_return group.header();
   std::vector<ItemChange> items;
   group.ForEach(
       [&](ValueChange& one) { one.composite()->AddItemChanges(group.header().id, items); });
@@ -294,7 +286,6 @@ Task<Result<LargeHeader>> LargeRun::NoteBefore(Session& session, KeyChanges& gro
   for (const ItemChange& item : items) {
     if (item.action() == ItemChange::Action::kRemove) removed.insert(item.key());
   }
-  if (removed.empty()) co_return group.header();
   const auto removes = [&removed](std::string_view key) { return removed.contains(key); };
   co_return co_await NoteBefore(session, group.key(), group.header(), removed.size(), removes);
 }
@@ -387,8 +378,7 @@ Task<bool> LargeRun::ReadItems(Session& session, std::vector<LargeLook> looks,
     std::string refusal;
     for (size_t i = 0; i < command.names().size(); ++i, ++at) {
       const Result<std::string_view> value = values[at];
-      const bool is_absent = !value && (value.error().code == Code::kNotFound ||
-                                        value.error().code == Code::kInvalidArgument);
+      const bool is_absent = IsAbsent(value);
       if (!value && !is_absent) refusal = ErrorLine(value.error());
       found.push_back(value ? std::optional(value.value()) : std::nullopt);
     }
@@ -500,13 +490,7 @@ Task<Status> LargeRun::Scan(Session& session, CompositeCommand& command, uint64_
   ScanOptions options = ItemsOf(id, !command.WantsValues());
   options.limit = command.scan_count();
   options.to_bookmark = true;
-  if (command.cursor() != 0) {
-    if (std::optional<std::string> position = positions.Find(command.cursor())) {
-      options.from = std::move(*position);
-    } else {
-      options.resume_at = command.cursor();
-    }
-  }
+  positions.GoOnAt(command.cursor(), options);
   const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
   Items items;
   while (co_await cursor->AsyncNext()) {
@@ -514,7 +498,7 @@ Task<Status> LargeRun::Scan(Session& session, CompositeCommand& command, uint64_
   }
   if (!cursor->status() && options.resume_at != 0 &&
       cursor->status().error().code == Code::kInvalidArgument) {
-    command.AnswerError("ERR invalid cursor");
+    command.AnswerError(kInvalidCursor);
     co_return Ok();
   }
   BOOST_OUTCOME_CO_TRYV(cursor->status());

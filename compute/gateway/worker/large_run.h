@@ -49,8 +49,8 @@ class LargeRun {
   // Returns the header that it has if nobody has changed it meanwhile. Errors: those of Modify.
   static Task<Result<LargeHeader>> BeginAnew(Session& session, std::string_view key,
                                              LargeHeader header);
-  // Behind the removal of items: marks the composite as perhaps empty, if it has none, and opens it,
-  // if it was marked and has some. Errors: those of a scan, and of Modify.
+  // Behind the removal of items: marks the composite as perhaps empty, if it has none, and opens
+  // it, if it was marked and has some. Errors: those of a scan, and of Modify.
   static Task<Status> NoteBehind(Session& session, std::string_view key, LargeHeader header);
   // Whether it has none. Errors: those of a scan.
   static Task<Result<bool>> IsEmpty(Session& session, uint64_t id);
@@ -65,9 +65,9 @@ class LargeRun {
   struct Items;
 
   static Task<void> ChangeItems(Session& session, std::vector<KeyChanges*> changes);
-  // Marks the composite as perhaps empty, if it has no items but some of `count`, of which `removes`
-  // says whether an item is one. So whoever meets it next looks whether it has any, also if this one
-  // ends here. Returns the header that it has then.
+  // Marks the composite as perhaps empty, if it has no items but some of `count`, of which
+  // `removes` says whether an item is one. So whoever meets it next looks whether it has any, also
+  // if this one ends here. Returns the header that it has then.
   static Task<Result<LargeHeader>> NoteBefore(Session& session, std::string_view key,
                                               LargeHeader header, size_t count,
                                               std::function<bool(std::string_view)> removes);

@@ -99,6 +99,12 @@ class LargeRunTest : public testing::TestWithParam<uint64_t> {
     }
     return words;
   }
+  // HDEL of these.
+  static Words Removal(const std::string& key, int count) {
+    Words words{"hdel", key};
+    for (int i = 0; i < count; ++i) words.push_back("f" + std::to_string(i));
+    return words;
+  }
   std::optional<LargeHeader> Header(const std::string& key) {
     const Result<ExpiringValue> found = session_->GetWithExpiry(key);
     if (!found) return std::nullopt;
@@ -225,8 +231,7 @@ TEST_P(LargeRunTest, OthersFillWhatNobodyFillsAnyMore) {
 
 TEST_P(LargeRunTest, AnEmptiedHashIsAbsent) {
   Run(Fields("h", 400));
-  Words all{"hdel", "h"};
-  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Words all = Removal("h", 400);
   EXPECT_EQ(Run(all), ":400\r\n");
   const std::optional<LargeHeader> header = Header("h");
   ASSERT_TRUE(header);
@@ -255,8 +260,7 @@ TEST_P(LargeRunTest, AnEmptiedHashIsAbsent) {
 
 TEST_P(LargeRunTest, TheSweepDeletesAnEmptiedHashInTime) {
   Run(Fields("h", 400));
-  Words all{"hdel", "h"};
-  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Words all = Removal("h", 400);
   Run(all);
   const uint64_t id = Header("h")->id;
   Wait(kEmptyPatienceMs - 1);
@@ -546,8 +550,7 @@ TEST_P(LargeRunTest, AttackRenameBesideRemovals) {
 // HDEL of an emptied hash opens it.
 TEST_P(LargeRunTest, AttackAnEmptiedHashIsStillAbsentBehindHdel) {
   Run(Fields("h", 400));
-  Words all{"hdel", "h"};
-  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Words all = Removal("h", 400);
   EXPECT_EQ(Run(all), ":400\r\n");
   EXPECT_EQ(Run({"hdel", "h", "f0"}), ":0\r\n");
   EXPECT_EQ(Header("h")->state, State::kPerhapsEmpty);
@@ -562,8 +565,7 @@ TEST_P(LargeRunTest, AttackAnEmptiedHashIsStillAbsentBehindHdel) {
 TEST_P(LargeRunTest, AttackAnEmptiedHashLeavesItsTimeToLive) {
   Run(Fields("h", 400));
   Run({"expire", "h", "100"});
-  Words all{"hdel", "h"};
-  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Words all = Removal("h", 400);
   Run(all);
   EXPECT_EQ(Run({"hset", "h", "a", "1"}), ":1\r\n");
   EXPECT_EQ(Run({"ttl", "h"}), ":-1\r\n");
@@ -574,8 +576,7 @@ TEST_P(LargeRunTest, AttackAnEmptiedHashLeavesItsTimeToLive) {
 // Commands on an emptied hash that come together with one that fills it.
 TEST_P(LargeRunTest, AttackAnEmptiedHashInAPipeline) {
   Run(Fields("h", 400));
-  Words all{"hdel", "h"};
-  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Words all = Removal("h", 400);
   Run(all);
   Wait(kSettlingMs);
   EXPECT_EQ(RunAll({{"expire", "h", "100"}, {"hset", "h", "a", "1"}}), ":0\r\n:1\r\n");
@@ -631,8 +632,7 @@ TEST_P(LargeRunTest, AttackDrawnMembersAreAllOfASmallSet) {
 // An emptied hash is absent for RENAMENX, COPY and MSETNX as well.
 TEST_P(LargeRunTest, AttackAnEmptiedHashIsAbsentForMoves) {
   Run(Fields("h", 400));
-  Words all{"hdel", "h"};
-  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Words all = Removal("h", 400);
   Run(all);
   for (const Words& words :
        {Words{"copy", "s", "h"}, Words{"msetnx", "h", "1"}, Words{"renamenx", "s", "h"}}) {
@@ -702,8 +702,7 @@ TEST_P(LargeRunTest, AttackRefusedRenamesLeaveTheRecordShort) {
 // TakeForAbsent is about what was seen, and not about what has become of it.
 TEST_P(LargeRunTest, AttackAnEmptiedHashIsFilledAndMarkedAgain) {
   Run(Fields("h", 400));
-  Words all{"hdel", "h"};
-  for (int i = 0; i < 400; ++i) all.push_back("f" + std::to_string(i));
+  Words all = Removal("h", 400);
   Run(all);
   Wait(kSettlingMs);
   const LargeHeader seen = *Header("h");  // and has no items

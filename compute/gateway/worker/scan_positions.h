@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "gossamer/store.h"
+
 namespace gossamer::gateway {
 
 class ScanPositions {
@@ -30,6 +32,17 @@ class ScanPositions {
     keys_.erase(cursors_.front());
     cursors_.pop_front();
   }
+  // Has a scan go on at `cursor`, if that is not 0: where it is known, or else at the bookmark.
+  void GoOnAt(uint64_t cursor, ScanOptions& range) const {
+    if (cursor == 0) return;
+    if (std::optional<std::string> position = Find(cursor)) {
+      range.from = std::move(*position);
+    } else {
+      range.resume_at = cursor;
+    }
+  }
+
+ private:
   // nullopt if the cursor is not known (any more).
   std::optional<std::string> Find(uint64_t cursor) const {
     const std::lock_guard guard(mutex_);
@@ -37,7 +50,6 @@ class ScanPositions {
     return found == keys_.end() ? std::nullopt : std::optional(found->second);
   }
 
- private:
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::string> keys_;
   std::deque<uint64_t> cursors_;  // in the order in which they came

@@ -72,8 +72,7 @@ Task<Status> Transaction::Watch(Session& session, std::vector<std::string> keys)
     const auto is_it = [&key](const Watched& one) { return one.key == key; };
     if (std::ranges::any_of(watched_, is_it)) continue;
     const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(key);
-    const bool is_absent = !found && (found.error().code == Code::kNotFound ||
-                                      found.error().code == Code::kInvalidArgument);
+    const bool is_absent = IsAbsent(found);
     if (!found && !is_absent) co_return found.error();
     const std::optional<LargeHeader> header =
         found ? ParseLargeHeader(found.value().value, found.value().expiry) : std::nullopt;
@@ -160,8 +159,7 @@ std::vector<KeyChanges> Transaction::GroupByKey(const ChangeTerms& terms) {
 Task<Result<bool>> Transaction::HasChanged(Session& session) {
   for (const Watched& one : watched_) {
     const Result<ExpiringValue> found = co_await session.AsyncGetWithExpiry(one.key);
-    const bool is_absent = !found && (found.error().code == Code::kNotFound ||
-                                      found.error().code == Code::kInvalidArgument);
+    const bool is_absent = IsAbsent(found);
     if (!found && !is_absent) co_return found.error();
     Fingerprint now;
     if (found) now = Fingerprint(found.value().value, found.value().expiry);

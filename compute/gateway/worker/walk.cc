@@ -15,14 +15,11 @@
 namespace gossamer::gateway {
 namespace {
 
-// Bounds what one reply of SCAN costs.
-constexpr uint64_t kMostPerScan = 100'000;
 // Bounds of ranges are cut: more of them makes no difference, as keys are shorter.
 constexpr size_t kMostBoundBytes = 1024;
 static_assert(kMaxKeyBytes < kMostBoundBytes);
 
 constexpr std::string_view kString = "string";  // a type
-constexpr std::string_view kInvalidCursor = "ERR invalid cursor";
 
 // With leading zeros, as Redis takes cursors.
 std::optional<uint64_t> ParseNumber(std::string_view text) {
@@ -84,14 +81,7 @@ Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
   if (!cursor) return Refusal(kInvalidCursor);
   range_.limit = 10;
   range_.to_bookmark = true;
-  if (*cursor != 0) {
-    std::optional<std::string> position = positions.Find(*cursor);
-    if (position) {
-      range_.from = std::move(*position);
-    } else {
-      range_.resume_at = *cursor;
-    }
-  }
+  positions.GoOnAt(*cursor, range_);
   for (size_t i = 2; i < arguments.size(); i += 2) {
     if (i + 1 == arguments.size()) return Refusal(kSyntaxError);
     const std::string_view value = arguments[i + 1];

@@ -19,8 +19,8 @@ struct EvictionCandidate {
   Expiry expiry;             // of At, or never
   uint64_t bytes = 0;        // about the memory that its end gives back
   uint64_t block_bytes = 0;  // of that, in a block, for the next value of about this size
-  // Whether this compute server gets its memory at once. Otherwise its value was put by another one,
-  // to which the memory goes.
+  // Whether this compute server gets its memory at once. Otherwise its value was put by another
+  // one, to which the memory goes.
   bool is_own = true;
   bool goes = false;  // the choice
 };

@@ -26,8 +26,8 @@ class ValueModifier {
 
   virtual ~ValueModifier() = default;
 
-  // Says what becomes of a key that has `value` and expires as `expiry`, or is absent. `value` lives
-  // during the call only.
+  // Says what becomes of a key that has `value` and expires as `expiry`, or is absent. `value`
+  // lives during the call only.
   // What the change refers to, which is no part of `value`, lives until the next call, and until
   // the operation ends. It may be called several times for one operation: the last call counts. It
   // may be called by another thread that uses the store, but never by two at a time. It must be

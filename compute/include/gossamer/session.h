@@ -225,10 +225,10 @@ class Session {
   virtual Task<RangeDeletion> AsyncDeleteExpired(
       std::function<bool(uint64_t deleted)> progress) = 0;
 
-  // Draws some leaves, and deletes those of their keys that `choice` picks, as `Delete` would do it,
-  // unless it says otherwise once the key is locked. What has expired goes along. `choice` must live
-  // until the task ends. Any part of the tree is drawn with about equal probability. Errors: as for
-  // deletes, without NotFound.
+  // Draws some leaves, and deletes those of their keys that `choice` picks, as `Delete` would do
+  // it, unless it says otherwise once the key is locked. What has expired goes along. `choice` must
+  // live until the task ends. Any part of the tree is drawn with about equal probability. Errors:
+  // as for deletes, without NotFound.
   // Cost: 4 RT for each level of the tree, 1 RT for each of 8 leaves, and the deletes.
   virtual Task<Result<EvictedKeys>> AsyncEvict(EvictionChoice& choice) = 0;
   // Errors: NodeUnreachable. Cost: 1 RT for each memory server.

@@ -70,9 +70,9 @@ struct OpenOptions {
   // For so long an operation waits for a memory server that has ended, and whose memory outlives
   // its process (`gossamer-memory --region`), to come back; then it is NodeUnreachable.
   uint32_t reconnect_ms = 10'000;
-  // Whether the program makes room by itself (Session::AsyncEvict). Then a write that gets no memory
-  // is Exhausted at once. Otherwise this compute server first gives back what it keeps for other
-  // sizes, and waits for others to do so.
+  // Whether the program makes room by itself (Session::AsyncEvict). Then a write that gets no
+  // memory is Exhausted at once. Otherwise this compute server first gives back what it keeps for
+  // other sizes, and waits for others to do so.
   bool makes_room = false;
   uint32_t connection_timeout_ms = 2'000;
   // Sessions that will be open at the same time. verbs: `Store::Open` fails if the limit on locked
@@ -201,11 +201,11 @@ class Store {
   // another one. Those of the observer.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // Reads all that memory servers of a store still have, also if its root is lost: looks at each
-  // node in their memory for leaves that are whole, and calls `emit` for what these have, also expired,
-  // in the order of keys. Returns early if that returns false. For a store that no client changes
-  // meanwhile. What a lost node knew is missing: a leaf that was split or merged may be told from
-  // its later states only while a neighbour or a parent is left. So a key may come with an older
-  // value, or though it was deleted.
+  // node in their memory for leaves that are whole, and calls `emit` for what these have, also
+  // expired, in the order of keys. Returns early if that returns false. For a store that no client
+  // changes meanwhile. What a lost node knew is missing: a leaf that was split or merged may be
+  // told from its later states only while a neighbour or a parent is left. So a key may come with
+  // an older value, or though it was deleted.
   // Errors: NotFound: there is no record of the store. NodeUnreachable: none of its servers
   // answers, or the bootstrap.
   static Result<SalvageReport> Salvage(const OpenOptions& options,
@@ -265,9 +265,9 @@ class Store {
   // All of it can be written again then. Others may work meanwhile, and several may repair. With
   // `dry_run` nothing is changed. Calls `progress`, unless empty, now and then with the number of
   // nodes read, and ends early if it returns false. Another repair goes on then.
-  // Errors: NodeUnreachable if a memory server of the record cannot be reached, if one may still come
-  // back with its saved file, or if the root is lost. Contended if the tree is mended, and a compute
-  // server has not ended the operations that it began before: these may still fail.
+  // Errors: NodeUnreachable if a memory server of the record cannot be reached, if one may still
+  // come back with its saved file, or if the root is lost. Contended if the tree is mended, and a
+  // compute server has not ended the operations that it began before: these may still fail.
   virtual Result<RepairReport> Repair(bool dry_run,
                                       const std::function<bool(uint64_t nodes)>& progress) = 0;
 };

@@ -14,8 +14,8 @@
 namespace gossamer {
 namespace {
 
-// Their keys are some 200, of small records: enough to tell the coldest tenth of all. Keys near each
-// other may have come together, and be as cold as each other: so they are of several parents.
+// Their keys are some 200, of small records: enough to tell the coldest tenth of all. Keys near
+// each other may have come together, and be as cold as each other: so they are of several parents.
 constexpr int kParents = 4;
 constexpr size_t kLeavesOfEach = 2;
 
